@@ -1,0 +1,41 @@
+# The commands of this project. Everything sets itself up: a fresh machine needs Python 3.11 or newer and make.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+STAMP := .venv/.installed
+WORKERS ?= 2
+
+.PHONY: setup check format test test-all bench demo clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -c 'import sys; assert sys.version_info >= (3, 11), f"Python 3.11 or newer is needed, .venv has {sys.version}"'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,dev]'
+	@touch $(STAMP)
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: setup check
+	$(BIN)/pytest -m 'not slow' -n $(WORKERS)
+
+test-all: setup check
+	$(BIN)/pytest -n $(WORKERS)
+
+bench: setup
+	$(BIN)/python benchmarks/memory.py --json runs/benchmark-memory.json
+
+demo: setup
+	$(BIN)/crystalrl demo
+
+clean:
+	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache

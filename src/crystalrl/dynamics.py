@@ -1,0 +1,104 @@
+"""The crystallization law as pure functions: the readable specification of how c moves.
+
+Every function takes two rates instead of the paper's products, because every reading of the paper is of this form:
+
+    dc = [gain·(1 − c) − loss·c] dt + σ·√(c(1 − c)) dW
+
+with gain = α·U and loss = β·I in the paper (eq. sde); `loss` also carries the optional leak and, in the anchored
+configuration, the melting rate μ·W, while `gain` carries the settling factor S and (1 − W). Rates are per unit of time;
+`dt` is in the same unit. Arguments are tensors that broadcast; results keep their dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+EMPTY, LIQUID, GLASS, CRYSTAL = 0, 1, 2, 3
+PHASES = ("empty", "liquid", "glass", "crystal")
+
+
+def drift(c: Tensor, gain: Tensor, loss: Tensor) -> Tensor:
+    """Expected change of c per unit of time, eq. sde."""
+    return gain * (1 - c) - loss * c
+
+
+def fixed_point(c: Tensor, gain: Tensor, loss: Tensor) -> Tensor:
+    """c* = gain / (gain + loss), where the mean settles; c itself where both rates are zero (nothing moves)."""
+    rate = gain + loss
+    return torch.where(rate > 0, gain / torch.where(rate > 0, rate, torch.ones_like(rate)), c)
+
+
+def mean(c: Tensor, gain: Tensor, loss: Tensor, dt: Tensor) -> Tensor:
+    """E[c(t + dt)] given c(t) = c, exact: c* + (c − c*)·e^(−λ·dt)."""
+    target = fixed_point(c, gain, loss)
+    return target + (c - target) * torch.exp(-(gain + loss) * dt)
+
+
+def variance(c: Tensor, gain: Tensor, loss: Tensor, sigma: Tensor, dt: Tensor, start: Tensor | float = 0.0) -> Tensor:
+    """Var[c(t + dt)] given mean c and variance `start` at t, exact for constant rates.
+
+    The closed solution of dv/dt = −(2λ + σ²)·v + σ²·m(1 − m). The paper's first inequality for it is false.
+    """
+    rate, noise = gain + loss, sigma**2
+    total = 2 * rate + noise
+    target = fixed_point(c, gain, loss)
+    offset = c - target
+    kept = torch.exp(-rate * dt)
+    value = (
+        start * torch.exp(-total * dt)
+        + noise * target * (1 - target) * _decayed_time(total, dt)
+        + noise * (1 - 2 * target) * offset * kept * _decayed_time(rate + noise, dt)
+        + offset**2 * kept**2 * torch.expm1(-noise * dt)
+    )
+    return value.clamp_min(0)  # rounding only: the exact value is never negative
+
+
+def _decayed_time(rate: Tensor, dt: Tensor) -> Tensor:
+    """∫₀^dt e^(−rate·s) ds, which is dt where the rate is zero."""
+    moving = rate > 0
+    safe = torch.where(moving, rate, torch.ones_like(rate))
+    return torch.where(moving, -torch.expm1(-safe * dt) / safe, dt)
+
+
+def euler_maruyama(c: Tensor, gain: Tensor, loss: Tensor, sigma: Tensor, dt: Tensor, normal: Tensor) -> Tensor:
+    """One Euler–Maruyama step with clipping (Algorithm 1 of the paper); `normal` is the standard normal noise."""
+    noise = sigma * torch.sqrt(dt * c * (1 - c)) * normal
+    return (c + dt * drift(c, gain, loss) + noise).clamp(0, 1)
+
+
+def matched_beta(
+    c: Tensor,
+    gain: Tensor,
+    loss: Tensor,
+    sigma: Tensor,
+    dt: Tensor,
+    beta: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
+    """One step drawn from the Beta law with the exact mean and variance: right in both for any dt, always in [0, 1].
+
+    `beta(p, q)` draws Beta(p, q) variates. Where the variance vanishes (σ = 0, or a certain end) the step is the mean.
+    """
+    expected = mean(c, gain, loss, dt).clamp(0, 1)
+    spread = variance(c, gain, loss, sigma, dt)
+    room = expected * (1 - expected)
+    random = (spread > 0) & (room > spread)
+    concentration = torch.where(random, room / torch.where(random, spread, torch.ones_like(spread)) - 1, 1.0)
+    drawn = beta(torch.where(random, expected, 0.5) * concentration, torch.where(random, 1 - expected, 0.5) * concentration)
+    return torch.where(random, drawn, expected)
+
+
+def next_phase(phase: Tensor, c: Tensor, enter: tuple[Tensor, Tensor], leave: tuple[Tensor, Tensor]) -> Tensor:
+    """The phase that follows from c: demotions first, then promotions, several levels at once.
+
+    `enter` = (τ_L, τ_C): above it an experience rises. `leave`: below it one falls (the hysteresis bands; −1 = never).
+    Empty slots stay empty.
+    """
+    occupied = phase != EMPTY
+    fallen = torch.where((phase == CRYSTAL) & (c < leave[1]), GLASS, phase)
+    fallen = torch.where((fallen == GLASS) & (c < leave[0]), LIQUID, fallen)
+    risen = torch.where((fallen == LIQUID) & (c > enter[0]), GLASS, fallen)
+    risen = torch.where((risen == GLASS) & (c > enter[1]), CRYSTAL, risen)
+    return torch.where(occupied, risen, phase).to(phase.dtype)
