@@ -1,5 +1,19 @@
-"""crystalrl: replay memory that crystallizes."""
+"""crystalrl: replay memory that crystallizes, for agents that keep what they learnt."""
 
 from crystalrl._version import __version__
+from crystalrl.memory import CheckpointError, PrioritizedMemory, ReservoirMemory, UniformMemory, load_memory
+from crystalrl.types import Anchor, Batch, Evaluation, Memory, Transition
 
-__all__ = ["__version__"]
+__all__ = [
+    "Anchor",
+    "Batch",
+    "CheckpointError",
+    "Evaluation",
+    "Memory",
+    "PrioritizedMemory",
+    "ReservoirMemory",
+    "Transition",
+    "UniformMemory",
+    "__version__",
+    "load_memory",
+]

@@ -1,0 +1,99 @@
+"""Payload: what was experienced, one packed row per slot. The arena knows nothing of priorities or phases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crystalrl.memory.layout import WORD, Layout, column_name
+from crystalrl.memory.spec import StorageSpec
+from crystalrl.types import Observation
+
+
+def available_bytes(device: torch.device) -> int:
+    """Memory that can still be taken on the device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        with open("/proc/meminfo") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def refuse_if_too_large(wanted: int, device: torch.device, what: str) -> None:
+    """Raise MemoryError, with the numbers, before an allocation that cannot fit."""
+    free = available_bytes(device)
+    if wanted > free:
+        raise MemoryError(f"{what} needs {wanted / 1e9:.3g} GB on {device}, {free / 1e9:.3g} GB available")
+
+
+class Arena:
+    """Rows of L lanes × N slots. Invariant: `generation[l, n]` counts the writes to a slot; 0 means never written."""
+
+    def __init__(self, spec: StorageSpec, layout: Layout) -> None:
+        self.spec, self.layout = spec, layout
+        self.lanes, self.slots = spec.lanes or 1, spec.capacity
+        self.device = torch.device(spec.device)
+        words, on_cpu = layout.words, self.device.type == "cpu"
+        size = self.lanes * self.slots * (words * WORD + 4)
+        refuse_if_too_large(size, self.device, f"a memory of {self.lanes} × {self.slots} experiences")
+        stride = self.slots if on_cpu else self.slots + 1  # on CUDA one more, where writes that are skipped go
+        rows = torch.zeros(self.lanes, stride, words, dtype=torch.int64, device=self.device)
+        generation = torch.zeros(self.lanes, stride, dtype=torch.int32, device=self.device)
+        self.rows, self.generation = rows[:, : self.slots], generation[:, : self.slots]
+        self.flat_rows, self.flat_generation = rows.view(-1, words), generation.view(-1)
+        self._base = torch.arange(self.lanes, device=self.device)[:, None] * stride
+        if on_cpu:
+            self._numpy_rows, self._numpy_generation = self.flat_rows.numpy(), self.flat_generation.numpy()
+
+    def write(self, rows: Tensor, slots: Tensor) -> None:
+        """Store rows int64[L, M, W] in slots int64[L, M]; a negative slot is skipped."""
+        rows = rows.reshape(-1, self.layout.words)
+        if self.device.type == "cpu":
+            kept = slots.numpy().reshape(-1) >= 0
+            flat = (slots + self._base).numpy().reshape(-1)[kept]
+            self._numpy_rows[flat] = rows.numpy()[kept]
+            self._numpy_generation[flat] += 1
+            return
+        flat_slots = (torch.where(slots >= 0, slots, self.slots) + self._base).reshape(-1)
+        self.flat_rows.index_copy_(0, flat_slots, rows)
+        self.flat_generation[flat_slots] += 1
+
+    def write_one(self, row: Tensor, slot: int) -> None:
+        """Store one row int64[1, 1, W] of the only lane, on CPU."""
+        self._numpy_rows[slot] = row.numpy()[0, 0]
+        self._numpy_generation[slot] += 1
+
+    def flat(self, slots: Tensor) -> Tensor:
+        """Position [L·B] of slots int64[L, B] in `flat_rows` and `flat_generation`."""
+        return slots.reshape(-1) if self.lanes == 1 else (slots + self._base).reshape(-1)
+
+    def read(self, slots: Tensor) -> Tensor:
+        """Rows int64[L, B, W] of slots int64[L, B]."""
+        return self.flat_rows.index_select(0, self.flat(slots)).view(self.lanes, slots.shape[1], -1)
+
+    def unpack(self, rows: Tensor) -> dict[str, Any]:
+        """Fields of rows by role: obs, action, reward, next_obs, discount, context (or None), ending."""
+        views = self.layout.torch_views(rows)
+        out: dict[str, Any] = {name: views[name] for name in ("action", "reward", "discount", "ending")}
+        out["context"] = views.get("context")
+        for role in ("obs", "next_obs"):
+            out[role] = self._observation(views, role)
+        return out
+
+    def _observation(self, views: Mapping[str, Tensor], role: str) -> Observation:
+        if not isinstance(self.spec.obs, Mapping):
+            return views[role]
+        return {name: views[column_name(role, name)] for name in self.spec.obs}
+
+    def clear(self) -> None:
+        self.flat_generation.zero_()
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + self.generation.nbytes

@@ -1,0 +1,126 @@
+"""Safe files: safetensors with a JSON header, a version and a checksum over every byte. No pickle.
+
+A file is written under a temporary name in the same folder, synced to disk and renamed, so at any moment a reader finds
+the old file or the new one, whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+VERSION = 1
+_BLANK = "0" * 64
+_CHECKSUM = re.compile(rb'"checksum":"([0-9a-f]{64})"')
+_CHUNK = 1 << 22
+
+
+class CheckpointError(ValueError):
+    """A file that is damaged, of another version, or does not fit."""
+
+
+def write(path: str | os.PathLike[str], header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors and a JSON-able header to `path`, replacing what was there only when all is on disk."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    target = Path(path)
+    metadata = {"crystalrl": str(VERSION), "header": json.dumps(header, sort_keys=True), "checksum": _BLANK}
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, temporary, metadata)
+        _seal(temporary)
+        _keep_mode(target, temporary)
+        temporary.replace(target)
+        _sync_folder(target.parent)
+    except SafetensorError as error:
+        raise OSError(f"{target}: could not be written ({error}); what was there before is unchanged") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _seal(path: Path) -> None:
+    """Put the checksum of the file, taken with a blank one, into its header; force everything to disk."""
+    digest, place = _digest(path)
+    if place is None:
+        raise CheckpointError(f"{path}: no place for a checksum in the header")
+    with path.open("r+b") as file:
+        file.seek(place)
+        file.write(digest.encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _keep_mode(target: Path, temporary: Path) -> None:
+    """Temporary files are private; give the new file the permissions of the old one, or the usual ones."""
+    if target.exists():
+        mode = target.stat().st_mode & 0o777
+    else:
+        mask = os.umask(0)
+        os.umask(mask)
+        mode = 0o666 & ~mask
+    temporary.chmod(mode)
+
+
+def _sync_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # some file systems cannot sync a folder
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _digest(path: Path) -> tuple[str, int | None]:
+    """SHA-256 of the file with its checksum blanked, and where the checksum stands."""
+    hasher = hashlib.sha256()
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        file.seek(0)
+        if length > path.stat().st_size:
+            raise CheckpointError(f"{path}: truncated (its header alone should be {length} bytes)")
+        head = file.read(8 + length)
+        found = list(_CHECKSUM.finditer(head))
+        place = found[0].start(1) if len(found) == 1 else None
+        if place is not None:
+            head = head[:place] + _BLANK.encode() + head[place + 64 :]
+        hasher.update(head)
+        while chunk := file.read(_CHUNK):
+            hasher.update(chunk)
+    return hasher.hexdigest(), place
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Header and tensors of a file, after its version and every byte of it were verified."""
+    from safetensors import SafetensorError, safe_open
+
+    source = Path(path)
+    if source.is_dir():
+        raise CheckpointError(f"{source}: wanted a file, got a folder")
+    digest, place = _digest(source)
+    if place is None:
+        raise CheckpointError(f"{source}: not a crystalrl file, or damaged (it has no checksum)")
+    with source.open("rb") as file:
+        file.seek(place)
+        kept = file.read(64).decode()
+    if kept != digest:
+        raise CheckpointError(f"{source}: damaged (the checksum does not match its contents)")
+    try:
+        with safe_open(source, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("crystalrl") != str(VERSION):
+                raise CheckpointError(f"{source}: wanted format {VERSION}, got {metadata.get('crystalrl')}")
+            return json.loads(metadata["header"]), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise CheckpointError(f"{source}: damaged ({error})") from error

@@ -1,0 +1,59 @@
+"""The three classical memories: uniform, prioritized, reservoir."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from crystalrl.memory.ledger import Ledger, UniformLedger
+from crystalrl.memory.prioritized import PerLane, PrioritizedLedger, PrioritizedParams
+from crystalrl.memory.replay import ReplayMemory
+from crystalrl.memory.reservoir import ReservoirLedger, ReservoirParams
+from crystalrl.memory.spec import StorageOptions, StorageSpec
+
+
+class UniformMemory(ReplayMemory):
+    """Plain replay: the newest N experiences, drawn uniformly (Lin 1992)."""
+
+    def __init__(self, capacity: int, **storage: Unpack[StorageOptions]) -> None:
+        super().__init__(StorageSpec(capacity, **storage))
+
+    def _ledger(self) -> Ledger:
+        return UniformLedger(self.lanes, self.capacity, self.streams)
+
+
+class PrioritizedMemory(ReplayMemory):
+    """Prioritized replay (Schaul et al. 2016). `PrioritizedParams` documents the exponents."""
+
+    def __init__(
+        self,
+        capacity: int,
+        *,
+        alpha: PerLane = 0.6,
+        beta: PerLane = 0.4,
+        is_steps: int | None = None,
+        epsilon: float = 1e-6,
+        **storage: Unpack[StorageOptions],
+    ) -> None:
+        self.params = PrioritizedParams(alpha, beta, is_steps, epsilon)
+        super().__init__(StorageSpec(capacity, **storage))
+
+    def _ledger(self) -> Ledger:
+        return PrioritizedLedger(self.lanes, self.capacity, self.streams, self.params)
+
+
+class ReservoirMemory(ReplayMemory):
+    """The most recent experiences and a uniform sample of everything older. `ReservoirParams` documents the shares."""
+
+    def __init__(
+        self,
+        capacity: int,
+        *,
+        recent: float = 0.5,
+        recent_batch: float = 0.5,
+        **storage: Unpack[StorageOptions],
+    ) -> None:
+        self.params = ReservoirParams(recent, recent_batch)
+        super().__init__(StorageSpec(capacity, **storage))
+
+    def _ledger(self) -> Ledger:
+        return ReservoirLedger(self.lanes, self.capacity, self.streams, self.params)

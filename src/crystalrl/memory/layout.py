@@ -1,0 +1,108 @@
+"""How a transition lies in a row: one run of 8-byte words that holds every field.
+
+One gather then fetches a whole batch, and one copy moves it to the GPU; fields are views of the gathered rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crystalrl.memory.spec import FLOATS, Shape, StorageSpec
+
+TERMINATED, TRUNCATED = 1, 2
+WORD = 8
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column of the row: where it lies and what it holds."""
+
+    name: str
+    shape: Shape
+    dtype: torch.dtype
+    start: int
+    """First byte."""
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.size * self.dtype.itemsize
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        return np.dtype(str(self.dtype).removeprefix("torch."))
+
+
+class Layout:
+    """The fields of a row. Widest dtype first, so that every field is aligned."""
+
+    def __init__(self, spec: StorageSpec) -> None:
+        wanted: list[tuple[str, Shape, torch.dtype]] = []
+        for role in ("obs", "next_obs"):
+            wanted += [
+                (column_name(role, name), shape, spec.obs_dtypes[name]) for name, shape in spec.obs_shapes.items()
+            ]
+        discrete = isinstance(spec.action, int)
+        wanted.append(("action", (), torch.int64) if discrete else ("action", spec.action, spec.action_dtype))  # type: ignore[arg-type]
+        wanted += [("reward", (), torch.float32), ("discount", (), torch.float32)]
+        if spec.context:
+            wanted.append(("context", (), torch.int32))
+        wanted.append(("ending", (), torch.uint8))
+        wanted.sort(key=lambda field: -field[2].itemsize)
+        self.fields: dict[str, Field] = {}
+        at = 0
+        for name, shape, dtype in wanted:
+            self.fields[name] = Field(name, shape, dtype, at)
+            at = self.fields[name].stop
+        self.words = -(-at // WORD)
+        self._runs = [self._run(dtype, list(g)) for dtype, g in groupby(self.fields.values(), key=lambda f: f.dtype)]
+
+    def _run(self, dtype: torch.dtype, run: list[Field]) -> tuple[torch.dtype, list[int], list[Field]]:
+        """How to cut all fields of one dtype out of a row at once: the dtype, the sizes of the pieces, the fields."""
+        first, last = run[0].start // dtype.itemsize, run[-1].stop // dtype.itemsize
+        return dtype, [first, *(f.size for f in run), self.words * WORD // dtype.itemsize - last], run
+
+    def numpy_views(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Writable columns [..., *shape] of rows int64[..., W]."""
+        raw = rows.view(np.uint8)
+        lead = rows.shape[:-1]
+        return {
+            f.name: raw[..., f.start : f.stop].view(f.numpy_dtype).reshape(*lead, *f.shape) if f.size else raw[..., :0]
+            for f in self.fields.values()
+        }
+
+    def float_spans(self, rows: NDArray[np.int64]) -> list[NDArray[Any]]:
+        """Views of everything in the rows that must be finite, adjacent fields of one dtype together."""
+        raw = rows.view(np.uint8)
+        floats = [f for f in self.fields.values() if f.dtype in FLOATS]
+        spans = [list(group) for _, group in groupby(floats, key=lambda f: f.dtype)]
+        return [raw[..., g[0].start : g[-1].stop].view(g[0].numpy_dtype) for g in spans]
+
+    def torch_views(self, rows: Tensor) -> dict[str, Tensor]:
+        """Columns [..., *shape] of rows int64[..., W], as views."""
+        views: dict[str, Tensor] = {}
+        for dtype, sizes, run in self._runs:
+            pieces = rows.view(dtype).split_with_sizes(sizes, -1)
+            for field, piece in zip(run, pieces[1:-1], strict=True):
+                views[field.name] = _shaped(piece, field.shape)
+        return views
+
+
+def _shaped(part: Tensor, shape: Shape) -> Tensor:
+    if len(shape) == 1:
+        return part
+    return part.squeeze(-1) if not shape else part.unflatten(-1, shape)
+
+
+def column_name(role: str, name: str) -> str:
+    return f"{role}.{name}" if name else role

@@ -1,0 +1,135 @@
+"""Reservoir replay: the most recent experiences, and a uniform sample of everything older.
+
+Nothing moves. An experience that is no longer recent is offered to the reservoir: it takes the place of a random member
+or is given up, and the slot that becomes free is where the newcomer is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from crystalrl.memory.ledger import scaled
+from crystalrl.random import Stream, Streams
+
+
+@dataclass(frozen=True)
+class ReservoirParams:
+    """How a reservoir memory divides its slots and its batches."""
+
+    recent: float = 0.5
+    """Share of the slots that hold the most recent experiences; 0: a pure reservoir, 1: first in, first out."""
+    recent_batch: float = 0.5
+    """Share of a batch drawn from the recent ones (all of it while there are no older ones)."""
+
+    def __post_init__(self) -> None:
+        for name in ("recent", "recent_batch"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name}: wanted a number in [0, 1], got {getattr(self, name)}")
+
+
+class ReservoirLedger:
+    """Slots by role. Invariant: `recent` and `reserved`, as far as filled, name every occupied slot once.
+
+    `recent` int64[L, R] is a ring by number of arrival; `reserved` int64[L, K] is unordered; R + K = N.
+    """
+
+    learns = False
+
+    def __init__(self, lanes: int, slots: int, streams: Streams, params: ReservoirParams) -> None:
+        device = streams.device
+        self.slots, self.streams, self.params = slots, streams, params
+        self.window = round(params.recent * slots)
+        self.number = torch.zeros(lanes, dtype=torch.int64, device=device)
+        # one spare column each: writes that must not happen go there
+        self.recent = torch.zeros(lanes, self.window + 1, dtype=torch.int64, device=device)
+        self.reserved = torch.zeros(lanes, slots - self.window + 1, dtype=torch.int64, device=device)
+
+    @property
+    def count(self) -> Tensor:
+        return self.number.clamp_max(self.slots)
+
+    @property
+    def filled(self) -> tuple[Tensor, Tensor]:
+        """int64[L] each: recent and reserved experiences."""
+        return self.number.clamp_max(self.window), (self.number - self.window).clamp(0, self.slots - self.window)
+
+    @property
+    def nbytes(self) -> int:
+        return self.number.nbytes + self.recent.nbytes + self.reserved.nbytes
+
+    def place(self, valid: Tensor) -> Tensor:
+        """Handles at most R newcomers at once, so that those who leave the window are distinct from those who enter."""
+        width = max(self.window, 1)
+        return torch.cat([self._place(part) for part in valid.split(width, dim=1)], dim=1)
+
+    def _place(self, valid: Tensor) -> Tensor:
+        window, room = self.window, self.slots - self.window
+        rank = valid.cumsum(-1) - 1
+        number = self.number[:, None] + rank
+        self.number += rank[:, -1] + 1
+        old = number - window  # how many were offered to the reservoir before
+        entry = torch.where(valid, number % window, window) if window else torch.zeros_like(number)
+        leaving = self.recent.gather(1, entry) if window else torch.full_like(number, -1)
+        seat = (self.streams.at(Stream.PLACE, number) * (old + 1).clamp_min(1)).to(torch.int64)
+        seat = torch.where(old < room, old, seat)
+        admitted = valid & (old >= 0) & (seat < room)
+        seat = torch.where(admitted, seat, room)
+        freed = torch.where(old < room, number.clamp_max(self.slots - 1), self._unseat(seat, leaving, admitted))
+        slots = torch.where(admitted | (old < 0), freed, leaving)
+        if window:
+            slots = torch.where(old < 0, number, slots)
+            self.recent.scatter_(1, entry, slots)
+        self._seat(seat, leaving if window else slots)
+        return torch.where(valid, slots, -1)
+
+    def _unseat(self, seat: Tensor, leaving: Tensor, admitted: Tensor) -> Tensor:
+        """Slot freed by taking `seat` [L, M]: its member's, or that of the last newcomer in this call who took it."""
+        earlier = (seat[:, :, None] == seat[:, None, :]) & admitted[:, None, :] & admitted[:, :, None]
+        order = torch.arange(seat.shape[1], device=seat.device)
+        last = ((order[None, :] < order[:, None]) & earlier).long().mul(order + 1).amax(-1)
+        held = self.reserved.gather(1, seat)
+        return torch.where(last > 0, leaving.gather(1, (last - 1).clamp_min(0)), held)
+
+    def _seat(self, seat: Tensor, slots: Tensor) -> None:
+        """reserved[seat] = slot in order: of several for one seat the last stays, the others go to the spare column."""
+        order = torch.arange(seat.shape[1], device=seat.device)
+        later = ((seat[:, :, None] == seat[:, None, :]) & (order[None, :] > order[:, None])).any(-1)
+        self.reserved.scatter_(1, torch.where(later, self.reserved.shape[1] - 1, seat), slots)
+
+    def written(self, slots: Tensor) -> None:
+        pass
+
+    def place_one(self) -> int:
+        return int(self.place(torch.ones(1, 1, dtype=torch.bool)))
+
+    def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
+        uniform = self.streams.uniform(Stream.DRAW, size)
+        recent, reserved = self.filled
+        share = torch.where(reserved > 0, round(self.params.recent_batch * size), size)
+        share = torch.where(recent > 0, share, 0)
+        from_recent = torch.arange(size, device=uniform.device) < share[:, None]
+        new = self.recent.gather(1, scaled(uniform, recent[:, None]))
+        old = self.reserved.gather(1, scaled(uniform, reserved[:, None]))
+        return torch.where(from_recent, new, old), torch.ones(uniform.shape, device=uniform.device)
+
+    def update(self, slots: Tensor, magnitude: Tensor) -> None:
+        pass
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"number": self.number, "recent": self.recent, "reserved": self.reserved}
+
+    def refresh(self) -> None:
+        pass
+
+    def clear(self) -> None:
+        self.number.zero_()
+
+    def check(self) -> None:
+        recent, reserved = self.filled
+        for lane in range(len(self.number)):
+            named = torch.cat([self.recent[lane, : int(recent[lane])], self.reserved[lane, : int(reserved[lane])]])
+            if not torch.equal(named.sort().values, torch.arange(len(named), device=named.device)):
+                raise AssertionError(f"reservoir, lane {lane}: its lists do not name every occupied slot once")

@@ -1,0 +1,207 @@
+"""Counter-based random numbers: a hash of (lane seed, stream, tick, element).
+
+A number depends on nothing but those four integers, so a lane draws the same numbers alone or among others, the whole
+state is one integer per stream, and drawing inside a captured CUDA graph is safe because the tick lives on the device.
+The hash is SplitMix64: its output function applied to a Weyl sequence whose start is the hashed (seed, stream, tick).
+
+`torch` has no unsigned 64-bit shifts; right shifts of int64 are masked instead. `crystalrl.kernels` has the numba twin
+of `Streams.uniform`; a test asserts that the two agree to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crystalrl import kernels
+from crystalrl.kernels import GOLDEN, MIX_1, MIX_2
+
+_MASK = (1 << 64) - 1
+
+
+class Stream(IntEnum):
+    """Independent sequences; the number is part of every saved file, so never reorder them."""
+
+    DRAW = 0
+    PLACE = 1
+    KEY = 2
+    NOISE = 3
+    NEIGHBOURS = 4
+    EXPLORE = 5
+    ENVIRONMENT = 6
+    INITIALISE = 7
+    EVALUATE = 8
+
+
+def _signed(value: int) -> int:
+    value &= _MASK
+    return value - (1 << 64) if value >> 63 else value
+
+
+Integers = TypeVar("Integers", Tensor, NDArray[np.int64])
+"""int64 tensors or arrays: both wrap around on overflow."""
+
+
+def _shift_right(x: Integers, bits: int) -> Integers:
+    return (x >> bits) & ((1 << (64 - bits)) - 1)
+
+
+def mix(x: Integers) -> Integers:
+    """The SplitMix64 output function on int64 (two's complement stands for unsigned)."""
+    x = (x ^ _shift_right(x, 30)) * _signed(MIX_1)
+    x = (x ^ _shift_right(x, 27)) * _signed(MIX_2)
+    return x ^ _shift_right(x, 31)
+
+
+def mix_int(x: int) -> int:
+    """`mix` of one unsigned Python integer."""
+    x &= _MASK
+    x = ((x ^ (x >> 30)) * MIX_1) & _MASK
+    x = ((x ^ (x >> 27)) * MIX_2) & _MASK
+    return x ^ (x >> 31)
+
+
+def lane_key(seed: int, stream: int) -> int:
+    """Unsigned 64-bit key of a lane's stream."""
+    return mix_int(mix_int(seed + GOLDEN) + (stream + 1) * GOLDEN)
+
+
+def start_of(key: Integers, tick: Integers) -> Integers:
+    """Start of the sequence that a stream with `key` uses at `tick`. Shapes broadcast."""
+    return mix(key + (tick + 1) * _signed(GOLDEN))
+
+
+def element_bits(start: Integers, element: Integers) -> Integers:
+    """64 random bits for each element of the sequence beginning at `start`. Shapes broadcast."""
+    return mix(start + (element + 1) * _signed(GOLDEN))
+
+
+def to_unit(bits: Tensor) -> Tensor:
+    """Random bits → float64 in [0, 1), a multiple of 2⁻⁵³."""
+    return _shift_right(bits, 11).to(torch.float64) * 2.0**-53
+
+
+def normal_from_bits(bits: Tensor, more: Tensor) -> Tensor:
+    """Two sets of random bits → float64 standard normals (Box–Muller, the cosine half)."""
+    radius = torch.sqrt(-2.0 * torch.log1p(-to_unit(bits)))
+    return radius * torch.cos((2.0 * math.pi) * to_unit(more))
+
+
+def lane_seeds(seed: int | Sequence[int], lanes: int) -> list[int]:
+    """One seed per lane: the given ones, or seed, seed + 1, … for a single integer."""
+    seeds = [int(seed) + i for i in range(lanes)] if isinstance(seed, int | np.integer) else [int(s) for s in seed]
+    if len(seeds) != lanes:
+        raise ValueError(f"seed: wanted one integer, or {lanes} integers (one per lane), got {len(seeds)}")
+    if any(s < 0 for s in seeds):
+        raise ValueError(f"seed: wanted integers ≥ 0, got {seeds}")
+    return seeds
+
+
+class Streams:
+    """The random numbers of `lanes` lanes. Invariant: state is `ticks[stream]` and the seeds, nothing else."""
+
+    def __init__(self, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
+        self.device = torch.device(device)
+        self.ticks = torch.zeros(len(Stream), dtype=torch.int64, device=self.device)
+        self._kernels = kernels.load() if self.device.type == "cpu" else None
+        self._ticks: NDArray[np.int64] = (
+            self.ticks.numpy() if self.device.type == "cpu" else np.empty(0, dtype=np.int64)
+        )
+        self.seeds = torch.tensor(list(seeds), dtype=torch.int64)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Recompute the keys from `seeds`."""
+        keys = [[_signed(lane_key(seed, stream)) for seed in self.seeds.tolist()] for stream in Stream]
+        self.keys = torch.tensor(keys, dtype=torch.int64, device=self.device)
+        self._unsigned = self.keys.cpu().numpy().view(np.uint64)
+
+    def next_start(self, stream: Stream) -> Tensor:
+        """Advance the stream by one tick; int64[L] starts for `element_bits`."""
+        start = start_of(self.keys[stream], self.ticks[stream])
+        self.ticks[stream] += 1
+        return start
+
+    def uniform(self, stream: Stream, size: int) -> Tensor:
+        """float64[L, size] in [0, 1); one tick."""
+        if self._kernels is not None:
+            out = torch.empty(len(self.seeds), size, dtype=torch.float64)
+            self._kernels.fill_uniform(self._unsigned[stream], np.uint64(self._ticks[stream]), out.numpy())
+            self._ticks[stream] += 1
+            return out
+        if self.device.type == "cpu":  # the same operators on NumPy views: an eighth of torch's time at this size
+            key: NDArray[np.int64] = self.keys[stream].numpy()
+            start = start_of(key, self._ticks[stream : stream + 1])
+            self._ticks[stream] += 1
+            bits = element_bits(start[:, None], np.arange(size, dtype=np.int64))
+            return torch.from_numpy(_shift_right(bits, 11) * 2.0**-53)
+        element = torch.arange(size, device=self.device)
+        return to_unit(element_bits(self.next_start(stream)[:, None], element))
+
+    def normal(self, stream: Stream, size: int) -> Tensor:
+        """float64[L, size] standard normals; one tick."""
+        element = 2 * torch.arange(size, device=self.device)
+        start = self.next_start(stream)[:, None]
+        return normal_from_bits(element_bits(start, element), element_bits(start, element + 1))
+
+    def at(self, stream: Stream, number: Tensor) -> Tensor:
+        """float64 like `number` [L, …]: the uniform that belongs to the number-th event of each lane; no tick."""
+        key = self.keys[stream].reshape(-1, *([1] * (number.dim() - 1)))
+        return to_unit(element_bits(key, number))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Live tensors that make up the state; call `refresh` after writing them."""
+        return {"ticks": self.ticks, "seeds": self.seeds}
+
+
+def standard_gamma(shape: Tensor, start: Tensor, element: Tensor) -> Tensor:
+    """float64 Gamma(shape, 1) variates, each a function of (start, element) alone; shapes broadcast; shape > 0.
+
+    Marsaglia and Tsang's squeeze, with the usual boost for shapes below one: try k of an element uses its own bits, so
+    the result does not depend on how many neighbours were rejected.
+    """
+    shape, start, element = torch.broadcast_tensors(shape.to(torch.float64), start, element)
+    boosted = torch.where(shape < 1, shape + 1, shape)
+    result = torch.empty_like(boosted)
+    flat, sub, base = boosted.reshape(-1), start.reshape(-1), element.reshape(-1)
+    todo = torch.arange(flat.numel(), device=flat.device)
+    out = result.view(-1)
+    attempt = 0
+    while todo.numel():
+        value, accepted = _gamma_try(flat[todo], mix(sub[todo] + _signed(mix_int(attempt + 1))), base[todo])
+        out[todo[accepted]] = value[accepted]
+        todo = todo[~accepted]
+        attempt += 1
+    lift = to_unit(element_bits(mix(start ^ _signed(GOLDEN)), element))
+    power = torch.exp(torch.log1p(-lift) / shape)
+    return torch.where(shape < 1, result * power, result)
+
+
+def _gamma_try(shape: Tensor, start: Tensor, element: Tensor) -> tuple[Tensor, Tensor]:
+    third = shape - 1.0 / 3.0
+    normal = normal_from_bits(element_bits(start, 3 * element), element_bits(start, 3 * element + 1))
+    cube = (1.0 + normal / torch.sqrt(9.0 * third)) ** 3
+    uniform = 1.0 - to_unit(element_bits(start, 3 * element + 2))
+    positive = cube > 0
+    safe = torch.where(positive, cube, torch.ones_like(cube))
+    accepted = positive & (torch.log(uniform) < 0.5 * normal**2 + third * (1.0 - safe + torch.log(safe)))
+    return third * cube, accepted
+
+
+def beta_variates(p: Tensor, q: Tensor, start: Tensor, element: Tensor) -> Tensor:
+    """float64 Beta(p, q) variates, each a function of (start, element) alone; p, q > 0.
+
+    Tiny shapes can make both gammas underflow to zero: then the variate is an end, 1 with probability p / (p + q).
+    """
+    first = standard_gamma(p, start, 2 * element)
+    second = standard_gamma(q, start, 2 * element + 1)
+    total = first + second
+    end = (to_unit(element_bits(mix(start + 1), element)) * (p + q) < p).to(torch.float64)
+    return torch.where(total > 0, first / torch.where(total > 0, total, torch.ones_like(total)), end)

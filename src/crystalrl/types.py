@@ -1,0 +1,98 @@
+"""The data that crosses every boundary.
+
+Letters: L lanes, E environments per lane, N slots, B batch, D observation, A action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+ArrayLike = Tensor | NDArray[Any] | np.generic | float | int | bool | list[Any] | tuple[Any, ...]
+Observation = Tensor | dict[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One step of each environment: every field [L, E, …] with lanes; [E, …] without; [ … ] for one environment.
+
+    `terminated` ends the value of the future, `truncated` ends only the recording: a truncated transition bootstraps.
+    `next_obs` is the observation the step led to; at the end of an episode the final one, not the reset one.
+    """
+
+    obs: ArrayLike | Mapping[str, ArrayLike]
+    action: ArrayLike
+    reward: ArrayLike
+    next_obs: ArrayLike | Mapping[str, ArrayLike]
+    terminated: ArrayLike
+    truncated: ArrayLike = False
+    context: ArrayLike | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """What the network should still say at a replayed state: target [L, B, …] and strength [L, B] of the pull."""
+
+    target: Tensor
+    coefficient: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A drawn batch: every field [L, B, …], or [B, …] for a memory without lanes."""
+
+    obs: Observation
+    action: Tensor
+    reward: Tensor
+    """Sum of the (n-step) rewards, discounted."""
+    next_obs: Observation
+    discount: Tensor
+    """γⁿ·(1 − terminated): the factor of the bootstrapped value."""
+    weight: Tensor
+    """Factor of each sample in the critic's loss."""
+    index: Tensor
+    """Slots, for `Memory.update`."""
+    context: Tensor | None = None
+    anchor: Mapping[str, Anchor] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What a critic says of a batch: TD errors [L, B] and, for anchors, its outputs {key: [L, B, …]}."""
+
+    td_error: Tensor
+    output: Mapping[str, Tensor] | None = None
+
+
+Evaluate = Callable[[Batch], Tensor | Evaluation]
+
+
+class Memory(Protocol):
+    """What an agent needs of a memory, whatever its kind."""
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to call `consolidate`."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, payload and bookkeeping."""
+
+    def __len__(self) -> int: ...
+    def add(self, transition: Transition, *, valid: ArrayLike | None = None) -> Tensor: ...
+    def sample(self, size: int) -> Batch: ...
+    def update(self, index: Tensor, td_error: ArrayLike) -> None: ...
+    def consolidate(self, evaluate: Evaluate) -> Any: ...
+    def end_episode(self, ended: ArrayLike | None = None, episode_return: ArrayLike | None = None) -> Tensor: ...
+    def state_dict(self) -> dict[str, Tensor]: ...
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None: ...
+    def save(self, path: str | PathLike[str]) -> None: ...
+    def load(self, path: str | PathLike[str]) -> None: ...
+    def clear(self) -> None: ...
+    def check(self) -> None: ...
