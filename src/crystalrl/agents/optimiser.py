@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -11,6 +12,7 @@ from crystalrl.agents.networks import row_norm
 
 PerLane = float | Sequence[float]
 FIRST_DECAY, SECOND_DECAY, STABLE = 0.9, 0.999, 1e-8
+_LOGARITHMS = (math.log(FIRST_DECAY), math.log(SECOND_DECAY))
 
 
 def lane_column(name: str, value: PerLane, lanes: int, device: torch.device) -> Tensor:
@@ -44,9 +46,9 @@ class LaneAdam:
         self.steps += 1
         self.first.lerp_(gradient, 1 - FIRST_DECAY)
         self.second.mul_(SECOND_DECAY).addcmul_(gradient, gradient, value=1 - SECOND_DECAY)
-        first_bias, second_bias = (1 - decay ** self.steps.double() for decay in (FIRST_DECAY, SECOND_DECAY))
-        spread = (self.second / second_bias.float()).sqrt_().add_(STABLE)
-        theta.sub_((self.first * (self.rate / first_bias.float())).div_(spread))
+        first_bias, second_bias = (-torch.expm1(self.steps.double() * rate).float() for rate in _LOGARITHMS)
+        spread = (self.second / second_bias).sqrt_().add_(STABLE)
+        theta.sub_((self.first * (self.rate / first_bias)).div_(spread))
 
     def tensors(self) -> dict[str, Tensor]:
         """Live tensors that make up the state."""

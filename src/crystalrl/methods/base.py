@@ -30,6 +30,11 @@ class Method:
     def task_end(self, agent: Learner, memory: ReplayMemory, task: int) -> None:
         """Called after the last step of a task."""
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes it keeps, beside the memory, to protect old tasks."""
+        return 0
+
     def augment(self, batch: Batch) -> Batch:
         """The batch the agent learns from, given the one that was drawn."""
         return batch

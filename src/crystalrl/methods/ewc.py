@@ -53,6 +53,11 @@ class EWC(Method):
         self.fisher = torch.zeros_like(agent.theta, requires_grad=False)
         self.centre = agent.theta.detach().clone()
 
+    @property
+    def nbytes(self) -> int:
+        """Fisher and centre."""
+        return self.fisher.nbytes + self.centre.nbytes
+
     def penalty(self, theta: Tensor) -> Tensor:
         """[L]: strength · ½ · Σ F·(θ − c)²."""
         pull = (self.fisher * (theta - self.centre).square()).reshape(len(theta), -1, ROW).sum(-1).sum(-1)

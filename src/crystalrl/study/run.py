@@ -17,6 +17,13 @@ from crystalrl.suites.base import every_stage
 
 
 @dataclass(frozen=True)
+class Built:
+    """The run is set up; bytes of memory per lane, the method's own included."""
+
+    nbytes: int
+
+
+@dataclass(frozen=True)
 class Progress:
     """Where a run stands: steps done and to do per lane, over all stages."""
 
@@ -44,13 +51,16 @@ class Scored:
 
 @dataclass(frozen=True)
 class Consolidated:
-    """What a consolidation reports, after `done` steps: name → number per lane, or one for all."""
+    """What the newest consolidation reports, after `done` steps: name → number per lane, or one for all.
+
+    Told at the points of the learning curve only, because reading it waits for the device.
+    """
 
     done: int
     scalars: Mapping[str, Any]
 
 
-Event = Progress | Curve | Scored | Consolidated
+Event = Built | Progress | Curve | Scored | Consolidated
 
 
 class Learner:
@@ -106,17 +116,20 @@ class Learner:
 def run(group: Group, device: torch.device | str = "cpu") -> Iterator[Event]:
     """Learn all stages in order, every lane its own."""
     learner = Learner(group, torch.device(device))
+    yield Built((learner.memory.nbytes + learner.method.nbytes) // len(group.lanes))
     yield Scored(0, learner.score_all())
     for stage in range(learner.schedule.shape[1]):
         learner.begin(stage)
+        report = None
         for event in interact(learner, stage):
             if event.done > group.spec.warmup:
                 learner.learn()
             if learner.memory.due:
                 report = learner.memory.consolidate(learner.agent.evaluate)
-                yield Consolidated(event.done, report.scalars())
             if point := _curve_step(group, event):
                 yield Curve(stage, point, learner.score_current(stage))
+                if report is not None:
+                    yield Consolidated(event.done, report.scalars())
             yield event
         learner.end(stage)
         yield Scored(stage + 1, learner.score_all())

@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
-from typing import Any
+from typing import Annotated, Any
+
+import tyro
 
 Value = bool | int | float | str
 Choice = Value | Sequence[Value]
@@ -15,11 +17,36 @@ Choice = Value | Sequence[Value]
 SECTIONS = ("params", "method_params", "agent_params")
 
 
+def parse_seeds(text: str | int | Sequence[int]) -> tuple[int, ...]:
+    """Seeds from "0:16", "3", "0,2,5" or "0:4,1000:1004", or from a list."""
+    if isinstance(text, int):
+        return (text,)
+    if not isinstance(text, str):
+        return tuple(text)
+    seeds: list[int] = []
+    try:
+        for part in text.split(","):
+            first, _, stop = part.partition(":")
+            seeds += range(int(first), int(stop)) if stop else [int(first)]
+    except ValueError:
+        raise ValueError(f"seeds: wanted such as 0:16 or 0,2,5, got {text!r}") from None
+    return tuple(seeds)
+
+
+_SEEDS = tyro.constructors.PrimitiveConstructorSpec(
+    nargs=1,
+    metavar="FIRST:STOP,…",
+    instance_from_str=lambda words: parse_seeds(words[0]),
+    is_instance=lambda value: isinstance(value, tuple),
+    str_from_instance=lambda value: [",".join(map(str, value))],
+)
+
+
 @dataclass(frozen=True)
 class RunSpec:
     """One way to learn one suite: an agent, a memory, a method, and the seeds to run it with."""
 
-    suite: str = "nav-8"
+    suite: tyro.conf.Positional[str] = "nav-8"
     """The sequence of tasks: nav-N, nav-N-redefined, nav-N-hidden."""
     agent: str = "dqn"
     memory: str = "uniform"
@@ -27,8 +54,8 @@ class RunSpec:
     """A named configuration of the memory, where it has some."""
     method: str = "none"
     """What protects old tasks beside the memory."""
-    seeds: tuple[int, ...] = (0,)
-    """One lane each."""
+    seeds: Annotated[tuple[int, ...], _SEEDS] = (0,)
+    """One lane each: 0:16, or 0,2,5."""
     steps: int = 12_000
     """Environment steps per task and lane, over all its environments together."""
     capacity: int = 1_000
@@ -48,10 +75,10 @@ class RunSpec:
     """Points of the learning curve of each task."""
     scratch: bool = False
     """Learn every stage separately, each from a fresh agent: the reference for transfer."""
-    params: Mapping[str, Choice] = field(default_factory=dict)
+    params: tyro.conf.Suppress[Mapping[str, Choice]] = field(default_factory=dict)
     """Of the memory."""
-    method_params: Mapping[str, Choice] = field(default_factory=dict)
-    agent_params: Mapping[str, Choice] = field(default_factory=dict)
+    method_params: tyro.conf.Suppress[Mapping[str, Choice]] = field(default_factory=dict)
+    agent_params: tyro.conf.Suppress[Mapping[str, Choice]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
@@ -90,22 +117,6 @@ class RunSpec:
 
 
 _LEAST = {"steps": 1, "capacity": 1, "batch": 1, "envs": 1, "warmup": 0, "episodes": 1, "points": 1}
-
-
-def parse_seeds(text: str | int | Sequence[int]) -> tuple[int, ...]:
-    """Seeds from "0:16", "3", "0,2,5" or "0:4,1000:1004", or from a list."""
-    if isinstance(text, int):
-        return (text,)
-    if not isinstance(text, str):
-        return tuple(text)
-    seeds: list[int] = []
-    try:
-        for part in text.split(","):
-            first, _, stop = part.partition(":")
-            seeds += range(int(first), int(stop)) if stop else [int(first)]
-    except ValueError:
-        raise ValueError(f"seeds: wanted such as 0:16 or 0,2,5, got {text!r}") from None
-    return tuple(seeds)
 
 
 def spec_from(values: Mapping[str, Any]) -> RunSpec:

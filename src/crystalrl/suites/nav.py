@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from crystalrl.random import Stream, Streams
 from crystalrl.suites.base import Policy
@@ -56,7 +55,7 @@ class NavName:
 
 
 class Nav:
-    """The tasks of L lanes: goal [L, S, 2], permutation [L, S, 5], landmarks [L, S, 3, 2], ids int64[S]."""
+    """The tasks of L lanes: goal [L, S, 2], permutation [L, S, 5], landmarks [L, S, 3·2], ids int32[S]."""
 
     capturable = True
 
@@ -72,7 +71,9 @@ class Nav:
         owner = torch.tensor(self.tasks, device=self.device)  # the stage that defined the permutation of each id
         self.permutation = drawn[:, owner, 2 : 2 + len(MOVES)].argsort(-1)
         self.landmark = drawn[..., 2 + len(MOVES) :].to(torch.float32)
-        self.ids = owner
+        self.ids = owner.to(torch.int32)
+        self.sign = torch.eye(self.name.count, device=self.device)[owner]
+        """float32[S, N]: the one-hot id of each stage."""
 
     def world(self, envs: int) -> NavWorld:
         """Environments for learning."""
@@ -115,7 +116,7 @@ class NavWorld:
         self.age.mul_(~ended)
         self.position.copy_(torch.where(ended[..., None], self._starts(), arrived))
         self.obs.copy_(self._look(self.position))
-        context = self.suite.ids[self.stage].to(torch.int32) if self.suite.context else None
+        context = self.suite.ids[self.stage] if self.suite.context else None
         return Transition(before, action, reward, after, reached, late, context)
 
     def _moved(self, action: Tensor) -> Tensor:
@@ -129,10 +130,7 @@ class NavWorld:
 
     def _look(self, position: Tensor) -> Tensor:
         """Observations [L, E, D] at positions [L, E, 2]: the position in [−2, 2]², then id or landmarks."""
-        if self.suite.context:
-            sign = functional.one_hot(self.suite.ids[self.stage], self.suite.name.count).to(torch.float32)
-        else:
-            sign = 4 * self._of_stage(self.suite.landmark.flatten(2)) - 2
+        sign = self.suite.sign[self.stage] if self.suite.context else 4 * self._of_stage(self.suite.landmark) - 2
         return torch.cat([4 * position - 2, sign], dim=-1)
 
     def _of_stage(self, table: Tensor) -> Tensor:
