@@ -30,6 +30,9 @@ class Method:
     def task_end(self, agent: Learner, memory: ReplayMemory, task: int) -> None:
         """Called after the last step of a task."""
 
+    def stored(self, slots: Tensor) -> None:
+        """Called with the slots int64[L, E] that were just written; −1: nothing was."""
+
     @property
     def nbytes(self) -> int:
         """Bytes it keeps, beside the memory, to protect old tasks."""

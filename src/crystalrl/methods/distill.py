@@ -36,15 +36,19 @@ class DistillParams:
 
 
 class Distill(Method):
-    """Outputs by slot. Invariant: `stored[l, n]` counts exactly while the slot's generation equals `taken[l, n]`."""
+    """Outputs by slot. Invariant: `held[l, n]` says whether `outputs[l, n]` belong to the experience in the slot."""
 
     def __init__(self, agent: Learner, memory: ReplayMemory, params: DistillParams) -> None:
         lanes, slots, device = memory.lanes, memory.capacity, agent.theta.device
-        self.params, self.generation = params, memory.arena.generation
         self.coefficient = lane_column("coefficient", params.coefficient, lanes, device)
-        self.stored = torch.zeros(lanes, slots, agent.actions, device=device)
-        self.taken = torch.zeros(lanes, slots, dtype=torch.int32, device=device)
-        """Generation of each slot when its outputs were stored; 0: never."""
+        self.outputs = torch.zeros(lanes, slots, agent.actions, device=device)
+        self.held = torch.zeros(lanes, slots + 1, device=device)
+        """1 or 0, with a spare column for what was not stored."""
+
+    def stored(self, slots: Tensor) -> None:
+        """What is written anew has no outputs yet."""
+        spare = self.held.shape[1]
+        self.held.scatter_(1, slots + spare * (slots < 0), 0.0)
 
     def task_end(self, agent: Learner, memory: ReplayMemory, task: int) -> None:
         """Store the outputs of every experience that has none yet: those of the task that ends."""
@@ -53,20 +57,20 @@ class Distill(Method):
             part = slice(first, first + len(slots))
             output = agent.evaluate(_read(memory, slots.expand(memory.lanes, -1))).output
             assert output is not None
-            new = (self.taken[:, part] != self.generation[:, part])[..., None]
-            self.stored[:, part] = torch.where(new, output["q"], self.stored[:, part])
-        self.taken.copy_(self.generation)
+            old = self.held[:, part, None] > 0
+            self.outputs[:, part] = torch.where(old, self.outputs[:, part], output["q"])
+        self.held.fill_(1.0)
 
     def augment(self, batch: Batch) -> Batch:
         """The batch with anchors where outputs are stored; elsewhere the coefficient is 0."""
-        held = self.taken.gather(1, batch.index) == self.generation.gather(1, batch.index)
-        target = self.stored.gather(1, batch.index[..., None].expand(-1, -1, self.stored.shape[-1]))
-        return replace(batch, anchor={"q": Anchor(target, held * self.coefficient)})
+        target = self.outputs.gather(1, batch.index[..., None].expand(-1, -1, self.outputs.shape[-1]))
+        strength = self.held.gather(1, batch.index) * self.coefficient
+        return replace(batch, anchor={"q": Anchor(target, strength)})
 
     @property
     def nbytes(self) -> int:
         """Bytes held beside the memory."""
-        return self.stored.nbytes + self.taken.nbytes
+        return self.outputs.nbytes + self.held.nbytes
 
 
 def _read(memory: ReplayMemory, slots: Tensor) -> Batch:

@@ -56,13 +56,7 @@ def _success(event: Scored) -> str:
     return f"success {float(event.score[:, : event.after].mean()):.2f}" if event.after else ""
 
 
-def _fill(scalars: Mapping[str, object]) -> str:
+def _fill(scalars: Mapping[str, Sequence[float]]) -> str:
     """How many experiences each phase holds, on average over lanes."""
-    parts = []
-    for phase in ("liquid", "glass", "crystal"):
-        value = scalars.get(phase)
-        if isinstance(value, Sequence) and len(value):
-            parts.append(f"{phase} {sum(value) / len(value):.0f}")
-        elif isinstance(value, int | float):
-            parts.append(f"{phase} {value:.0f}")
-    return " ".join(parts)
+    phases = [phase for phase in ("liquid", "glass", "crystal") if phase in scalars]
+    return " ".join(f"{phase} {sum(scalars[phase]) / len(scalars[phase]):.0f}" for phase in phases)

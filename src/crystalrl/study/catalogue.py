@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
 
 from crystalrl.agents import DQN, DQNParams
-from crystalrl.memory import PrioritizedMemory, ReservoirMemory, UniformMemory
+from crystalrl.memory import CrystalMemory, PrioritizedMemory, ReservoirMemory, UniformMemory
 from crystalrl.memory.prioritized import PrioritizedParams
 from crystalrl.memory.replay import ReplayMemory
 from crystalrl.memory.reservoir import ReservoirParams
 from crystalrl.memory.spec import StorageOptions
 from crystalrl.methods import EWC, Distill, DistillParams, EWCParams, Method
+from crystalrl.params import CrystalParams, numbers
 from crystalrl.random import Streams
 from crystalrl.study.spec import RunSpec, unknown
 from crystalrl.suites.base import Suite
@@ -38,25 +39,60 @@ class Kind:
     per_lane: tuple[str, ...] = ()
     presets: tuple[str, ...] = ()
 
+    def settings(self, preset: str, values: Values) -> Any:
+        """The settings, checked."""
+        return self.params(**values)
+
 
 @dataclass(frozen=True)
 class MemoryKind(Kind):
-    """A memory: `build(capacity, preset, values, storage)`."""
+    """A memory: its class, and whether `add` looks at the host's clock (then it cannot be recorded in a graph)."""
 
-    build: Callable[[int, str, Values, Any], ReplayMemory] = lambda *_: NotImplemented
+    memory: Any = None
+    host_clock: bool = False
+
+    def build(self, capacity: int, preset: str, values: Values, storage: StorageOptions) -> ReplayMemory:
+        """A memory for every lane."""
+        made: ReplayMemory = self.memory(capacity, **values, **storage)
+        return made
 
 
-def _classical(memory: Any) -> Callable[[int, str, Values, Any], ReplayMemory]:
-    return lambda capacity, preset, values, storage: memory(capacity, **values, **storage)
+@dataclass(frozen=True)
+class CrystalKind(MemoryKind):
+    """The crystal memory: presets, and three notations: "off" is None, "6:2:8" shares, the rest as in CrystalParams."""
+
+    def settings(self, preset: str, values: Values) -> CrystalParams:
+        make = getattr(CrystalParams, preset) if preset else CrystalParams
+        params: CrystalParams = make(**{name: _notation(value) for name, value in values.items()})
+        return params
+
+    def build(self, capacity: int, preset: str, values: Values, storage: StorageOptions) -> ReplayMemory:
+        params = self.settings(preset, values)
+        anchored = any(numbers(params.kappa)) or params.settle is not None
+        shape = {"q": (storage["action"],)} if anchored else None
+        return CrystalMemory(capacity, params=params, anchor=shape, **storage)  # type: ignore[arg-type]
+
+
+def _notation(value: Any) -> Any:
+    if value == "off":
+        return None
+    return tuple(float(share) for share in value.split(":")) if isinstance(value, str) and ":" in value else value
 
 
 MEMORIES: dict[str, MemoryKind] = {
-    "uniform": MemoryKind("the newest experiences, drawn uniformly (VR)", Plain, build=_classical(UniformMemory)),
+    "uniform": MemoryKind("the newest experiences, drawn uniformly (VR)", Plain, memory=UniformMemory),
     "prioritized": MemoryKind(
-        "drawn by TD error (PER)", PrioritizedParams, ("alpha", "beta"), build=_classical(PrioritizedMemory)
+        "drawn by TD error (PER)", PrioritizedParams, ("alpha", "beta"), memory=PrioritizedMemory
     ),
     "reservoir": MemoryKind(
-        "half recent, half a uniform sample of everything", ReservoirParams, build=_classical(ReservoirMemory)
+        "half recent, half a uniform sample of everything", ReservoirParams, memory=ReservoirMemory
+    ),
+    "crystal": CrystalKind(
+        "experiences that crystallize with use and melt when contradicted",
+        CrystalParams,
+        tuple(f.name for f in fields(CrystalParams) if "PerLane" in str(f.type)),
+        ("paper", "anchored", "robotics", "games", "navigation"),
+        host_clock=True,
     ),
 }
 
@@ -110,7 +146,7 @@ def check(spec: RunSpec) -> None:
                         else f"{section}: none are known, got {name!r}"
                     )
             try:
-                kind.params(**getattr(cell, section))
+                kind.settings(cell.preset, getattr(cell, section))
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{section}.{error}") from error
 

@@ -48,9 +48,8 @@ class Record:
                 self._add("memory", lane, step=0, name="nbytes", value=float(event.nbytes))
         elif isinstance(event, Consolidated):
             for name, value in event.scalars.items():
-                values = value if isinstance(value, Sequence) else [value] * len(lanes)
-                for lane, number in zip(lanes, values, strict=True):
-                    self._add("memory", lane, step=event.done, name=name, value=float(number))
+                for lane, number in zip(lanes, value, strict=True):
+                    self._add("memory", lane, step=event.done, name=name, value=number)
 
     def _add(self, table: str, lane: Lane, **values: Any) -> None:
         row = {"cell": lane.cell, "method": lane.method, "seed": lane.seed, **values}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,13 +50,13 @@ class Scored:
 
 @dataclass(frozen=True)
 class Consolidated:
-    """What the newest consolidation reports, after `done` steps: name → number per lane, or one for all.
+    """What the newest consolidation reports, after `done` steps: name → number per lane.
 
     Told at the points of the learning curve only, because reading it waits for the device.
     """
 
     done: int
-    scalars: Mapping[str, Any]
+    scalars: Mapping[str, Sequence[float]]
 
 
 Event = Built | Progress | Curve | Scored | Consolidated
@@ -78,7 +77,8 @@ class Learner:
         self.schedule = torch.tensor([lane.stages for lane in group.lanes], device=device)
         self.clock = torch.zeros((), device=device)
         """Environment steps since the stage began."""
-        self.collect = Captured(self._collect, device, self.suite.capturable)
+        self._adds_inside = not catalogue.MEMORIES[spec.memory].host_clock
+        self._walk = Captured(self._step, device, self.suite.capturable)
         self.learn = Captured(self._learn, device)
 
     def begin(self, stage: int) -> None:
@@ -90,13 +90,24 @@ class Learner:
     def end(self, stage: int) -> None:
         self.method.task_end(self.agent, self.memory, stage)
 
-    def _collect(self) -> None:
+    def collect(self) -> None:
         """Act in every environment once and remember it."""
+        self._walk()
+        if not self._adds_inside:
+            self._remember()
+
+    def _step(self) -> None:
+        """The part of `collect` that a graph can hold; a recorded `transition` is renewed in place by each replay."""
         spec = self.spec
         fallen = (1 - spec.epsilon) * self.clock / max(spec.explore * spec.steps, 1.0)
         action = self.agent.act(self.world.obs, (1 - fallen).clamp_min(spec.epsilon))
-        self.memory.add(self.world.step(action))
+        self.transition = self.world.step(action)
         self.clock += spec.envs
+        if self._adds_inside:
+            self._remember()
+
+    def _remember(self) -> None:
+        self.method.stored(self.memory.add(self.transition))
 
     def _learn(self) -> None:
         """Replay one batch."""
@@ -129,7 +140,7 @@ def run(group: Group, device: torch.device | str = "cpu") -> Iterator[Event]:
             if point := _curve_step(group, event):
                 yield Curve(stage, point, learner.score_current(stage))
                 if report is not None:
-                    yield Consolidated(event.done, report.scalars())
+                    yield Consolidated(event.done, report.per_lane())
             yield event
         learner.end(stage)
         yield Scored(stage + 1, learner.score_all())
