@@ -153,7 +153,10 @@ def _run_table(table: Table, out: Path, device: str, console: Console) -> None:
 
 
 def _prepare_cpu() -> None:
-    """Keep freed memory (fresh pages cost as much as the arithmetic here) and treat denormal numbers as zero."""
+    """One thread (the tensors are small), freed memory kept (fresh pages cost as much as the arithmetic here), denormal
+    numbers as zero.
+    """
+    torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     try:
         library = ctypes.CDLL(None)

@@ -8,7 +8,13 @@ from crystalrl.study.run import Scored, run
 from crystalrl.study.spec import RunSpec
 
 SMALL = {"steps": 480, "capacity": 256, "batch": 32, "episodes": 4, "points": 2, "agent_params": {"width": 16}}
-DESIGNS = [("uniform", "none"), ("prioritized", "none"), ("reservoir", "distill"), ("uniform", "ewc")]
+DESIGNS = [
+    ("uniform", "none"),
+    ("prioritized", "none"),
+    ("reservoir", "distill"),
+    ("uniform", "ewc"),
+    ("crystal", "none"),
+]
 
 
 def scores(**fields: object) -> torch.Tensor:
