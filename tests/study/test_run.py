@@ -4,16 +4,17 @@ import pytest
 import torch
 
 from crystalrl.study.plan import plan
-from crystalrl.study.run import Scored, run
+from crystalrl.study.run import Learner, Scored, run
 from crystalrl.study.spec import RunSpec
 
 SMALL = {"steps": 480, "capacity": 256, "batch": 32, "episodes": 4, "points": 2, "agent_params": {"width": 16}}
 DESIGNS = [
-    ("uniform", "none"),
-    ("prioritized", "none"),
-    ("reservoir", "distill"),
-    ("uniform", "ewc"),
-    ("crystal", "none"),
+    {"memory": "uniform"},
+    {"memory": "uniform", "method": "ewc"},
+    {"memory": "prioritized"},
+    {"memory": "reservoir", "method": "distill"},
+    {"memory": "crystal", "preset": "anchored"},
+    {"memory": "crystal", "preset": "paper"},
 ]
 
 
@@ -22,17 +23,15 @@ def scores(**fields: object) -> torch.Tensor:
     return torch.stack([event.score for event in run(group) if isinstance(event, Scored)], dim=1)
 
 
-@pytest.mark.parametrize(("memory", "method"), DESIGNS)
-def test_a_lane_among_four_equals_its_seed_alone_bit_for_bit(memory: str, method: str) -> None:
-    fields = {"suite": "nav-2-redefined", "memory": memory, "method": method, **SMALL}
+@pytest.mark.parametrize("design", DESIGNS, ids=lambda design: " ".join(design.values()))
+def test_a_lane_among_four_equals_its_seed_alone_bit_for_bit(design: dict[str, str]) -> None:
+    fields = {"suite": "nav-2-redefined", **design, **SMALL}
     groups = [plan({"row": RunSpec(seeds=seeds, **fields)})[0] for seeds in ((3, 5, 7, 11), (7,))]
     together, alone = (_final_state(group) for group in groups)
     assert torch.equal(together[2], alone[0])
 
 
 def _final_state(group) -> torch.Tensor:
-    from crystalrl.study.run import Learner
-
     learner = Learner(group, torch.device("cpu"))
     for stage in range(3):
         learner.begin(stage)
@@ -40,6 +39,8 @@ def _final_state(group) -> torch.Tensor:
             learner.collect()
             if step > 10:
                 learner.learn()
+            if learner.memory.due:
+                learner.memory.consolidate(learner.agent.evaluate)
         learner.end(stage)
     return learner.agent.theta.detach()
 

@@ -76,5 +76,4 @@ class Distill(Method):
 def _read(memory: ReplayMemory, slots: Tensor) -> Batch:
     """The contents of slots int64[L, M], drawn or not; empty slots read as zeros."""
     parts = memory.arena.unpack(memory.arena.read(slots))
-    parts.pop("ending")
     return Batch(**parts, weight=torch.ones(slots.shape, device=slots.device), index=slots)
