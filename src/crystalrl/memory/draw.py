@@ -98,6 +98,7 @@ class WeightTree:
 
     def _draw_generic(self, uniform: Any, stratum: Any) -> tuple[Any, Any]:
         weight, label, sums, claims, lane = self._arrays
+        stratum = stratum.long() if isinstance(stratum, Tensor) else stratum  # torch takes uint8 for a mask
         running = sums[:, :, self.offsets[-1] :].cumsum(-1)
         total = running[lane, stratum, -1]
         node, rest = _locate(running, uniform * total, stratum, lane)
@@ -166,7 +167,7 @@ class WeightTree:
         if self.strata == 1:
             sums[lane, 0, node] = _in_order(leaves)
         else:
-            label[lane, slot] = mark * kept + UNLABELLED * ~kept
+            label[lane, slot] = _unless(kept, mark)
             labels = self._family(label, lane, 0, node)
             for s in range(self.strata):
                 sums[lane, s, node] = _in_order(_masked(leaves, labels == s))
@@ -263,6 +264,11 @@ def _masked(weight: Any, mask: Any) -> Any:
     return weight * mask
 
 
+def _unless(kept: Any, label: Any) -> Any:
+    """Labels uint8, none where not kept."""
+    return label.masked_fill(~kept, UNLABELLED) if isinstance(label, Tensor) else np.where(kept, label, UNLABELLED)
+
+
 def _importance(expected: Tensor, beta: Tensor) -> Tensor:
     weight = expected**-beta
     return (weight / weight.amax(-1, keepdim=True)).to(torch.float32)
@@ -286,7 +292,7 @@ def _locate(running: Any, rest: Any, stratum: Any, lane: Any) -> tuple[Any, Any]
         rest = torch.minimum(rest, running[lane, stratum, -1] * BELOW_ONE)
         wanted = rest[:, None, :].expand(-1, running.shape[1], -1).contiguous()
         found = torch.searchsorted(running, wanted, right=True)
-        node: Any = found.gather(1, stratum[:, None, :].long()).squeeze(1) if running.shape[1] > 1 else found.squeeze(1)
+        node: Any = found.gather(1, stratum[:, None, :]).squeeze(1) if running.shape[1] > 1 else found.squeeze(1)
         return node, rest - running[lane, stratum, (node - 1).clamp_min(0)] * (node > 0)
     rest = np.minimum(rest, running[lane, stratum, -1] * BELOW_ONE)
     node = np.empty(rest.shape, dtype=np.int64)
