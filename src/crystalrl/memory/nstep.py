@@ -72,7 +72,7 @@ class NStep:
         self.rows = self.rows.gather(2, source[..., None].expand_as(self.rows))
 
     def clear(self) -> None:
-        self.length = torch.zeros_like(self.length)
+        self.length.zero_()  # in place: `tensors` hands out live ones
 
     def tensors(self) -> dict[str, Tensor]:
         return {"rows": self.rows, "last": self.last, "reward": self.reward, "length": self.length}
