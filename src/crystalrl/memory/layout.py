@@ -44,13 +44,14 @@ class Field:
 
 
 class Layout:
-    """The fields of a row. Widest dtype first, so that every field is aligned."""
+    """The fields of a row. Widest dtype first, so that every field is aligned; the order in which a dict names its parts
+    does not matter, so files of memories that name them differently agree."""
 
     def __init__(self, spec: StorageSpec) -> None:
         wanted: list[tuple[str, Shape, torch.dtype]] = []
         for role in ("obs", "next_obs"):
             wanted += [
-                (column_name(role, name), shape, spec.obs_dtypes[name]) for name, shape in spec.obs_shapes.items()
+                (column_name(role, name), shape, spec.obs_dtypes[name]) for name, shape in sorted(spec.obs_shapes.items())
             ]
         discrete = isinstance(spec.action, int)
         wanted.append(("action", (), torch.int64) if discrete else ("action", spec.action, spec.action_dtype))  # type: ignore[arg-type]
