@@ -96,7 +96,7 @@ class PrioritizedLedger:
     def _beta_at(self, time: Tensor) -> Tensor:
         if self.params.is_steps is None:
             return self.beta
-        progress = (time[:, None] / self.params.is_steps).clamp_max(1.0)
+        progress = (time[:, None].to(torch.float64) / self.params.is_steps).clamp_max(1.0)
         return self.beta + (1 - self.beta) * progress
 
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
