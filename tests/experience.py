@@ -17,7 +17,13 @@ FIELDS = ("obs", "action", "reward", "next_obs", "discount", "weight", "index", 
 def simple(number: int, *, ends: bool = False, cut: bool = False, context: int | None = None) -> Transition:
     """The number-th step of one environment with obs=(2,) and action=4: all of it can be told from the number."""
     return Transition(
-        np.full(2, number, np.float32), number % 4, float(number), np.full(2, number + 1, np.float32), ends, cut, context
+        np.full(2, number, np.float32),
+        number % 4,
+        float(number),
+        np.full(2, number + 1, np.float32),
+        ends,
+        cut,
+        context,
     )
 
 

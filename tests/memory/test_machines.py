@@ -13,7 +13,14 @@ import pytest
 import torch
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from crystalrl import Batch, load_memory
 from crystalrl.memory import ReplayMemory
@@ -23,7 +30,11 @@ from tests.reference import TWINS, Experience, PrioritizedTwin, Twin
 
 PARAMS: dict[str, list[dict[str, Any]]] = {
     "UniformMemory": [{}],
-    "PrioritizedMemory": [{}, {"alpha": 1.0, "beta": 0.0, "is_steps": 20, "epsilon": 0.01}, {"alpha": 0.0, "beta": 1.0}],
+    "PrioritizedMemory": [
+        {},
+        {"alpha": 1.0, "beta": 0.0, "is_steps": 20, "epsilon": 0.01},
+        {"alpha": 0.0, "beta": 1.0},
+    ],
     "ReservoirMemory": [
         {},
         {"recent": 0.0},
@@ -76,9 +87,7 @@ class Machine(RuleBasedStateMachine):
     def add(self, seed: int, count: int, masked: bool, data: st.DataObject) -> None:
         rng = np.random.default_rng(seed)
         for _ in range(count):
-            steps = [
-                [random_step(rng, self.mixed, self.context) for _ in range(self.envs)] for _ in range(self.width)
-            ]
+            steps = [[random_step(rng, self.mixed, self.context) for _ in range(self.envs)] for _ in range(self.width)]
             valid = self.flags(data) if masked else [[True] * self.envs] * self.width
             got = self.memory.add(stacked(steps, self.lanes), valid=self.outer(valid) if masked else None)
             self.compare_slots(got, [t.add(s, v) for t, s, v in zip(self.twins, steps, valid, strict=True)])

@@ -44,14 +44,17 @@ class Field:
 
 
 class Layout:
-    """The fields of a row. Widest dtype first, so that every field is aligned; the order in which a dict names its parts
-    does not matter, so files of memories that name them differently agree."""
+    """The fields of a row. Widest dtype first, so that every field is aligned.
+
+    Parts of a dict observation lie in order of name: however the user ordered them, a file means the same.
+    """
 
     def __init__(self, spec: StorageSpec) -> None:
         wanted: list[tuple[str, Shape, torch.dtype]] = []
         for role in ("obs", "next_obs"):
             wanted += [
-                (column_name(role, name), shape, spec.obs_dtypes[name]) for name, shape in sorted(spec.obs_shapes.items())
+                (column_name(role, name), shape, spec.obs_dtypes[name])
+                for name, shape in sorted(spec.obs_shapes.items())
             ]
         discrete = isinstance(spec.action, int)
         wanted.append(("action", (), torch.int64) if discrete else ("action", spec.action, spec.action_dtype))  # type: ignore[arg-type]
