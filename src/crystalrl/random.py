@@ -129,13 +129,18 @@ class Streams:
         self.ticks[stream] += 1
         return start
 
+    def advance(self, stream: Stream) -> tuple[NDArray[np.uint64], np.uint64]:
+        """The lanes' keys of a stream and its tick, on CPU, for the kernels; one tick."""
+        tick = self._ticks[stream].astype(np.uint64)
+        self._ticks[stream] += 1
+        return self._unsigned[stream], tick
+
     def uniform(self, stream: Stream, size: int) -> Tensor:
         """float64[L, size] in [0, 1); one tick."""
         if self._kernels is not None:
-            out = torch.empty(len(self.seeds), size, dtype=torch.float64)
-            self._kernels.fill_uniform(self._unsigned[stream], np.uint64(self._ticks[stream]), out.numpy())
-            self._ticks[stream] += 1
-            return out
+            out = np.empty((len(self.seeds), size))
+            self._kernels.fill_uniform(*self.advance(stream), out)
+            return torch.from_numpy(out)
         if self.device.type == "cpu":  # the same operators on NumPy views: an eighth of torch's time at this size
             key: NDArray[np.int64] = self.keys[stream].numpy()
             start = start_of(key, self._ticks[stream : stream + 1])

@@ -6,7 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl.memory.layout import WORD, Layout, column_name
@@ -33,23 +35,21 @@ def refuse_if_too_large(wanted: int, device: torch.device, what: str) -> None:
 
 
 class Arena:
-    """Rows of L lanes × N slots. Invariant: `generation[l, n]` counts the writes to a slot; 0 means never written."""
+    """Rows of L lanes × N slots, as they were written. Which of them count is the ledger's business."""
 
     def __init__(self, spec: StorageSpec, layout: Layout) -> None:
         self.spec, self.layout = spec, layout
         self.lanes, self.slots = spec.lanes or 1, spec.capacity
         self.device = torch.device(spec.device)
         words, on_cpu = layout.words, self.device.type == "cpu"
-        size = self.lanes * self.slots * (words * WORD + 4)
+        size = self.lanes * self.slots * words * WORD
         refuse_if_too_large(size, self.device, f"a memory of {self.lanes} × {self.slots} experiences")
         stride = self.slots if on_cpu else self.slots + 1  # on CUDA one more, where writes that are skipped go
         rows = torch.zeros(self.lanes, stride, words, dtype=torch.int64, device=self.device)
-        generation = torch.zeros(self.lanes, stride, dtype=torch.int32, device=self.device)
-        self.rows, self.generation = rows[:, : self.slots], generation[:, : self.slots]
-        self.flat_rows, self.flat_generation = rows.view(-1, words), generation.view(-1)
+        self.rows, self.flat_rows = rows[:, : self.slots], rows.view(-1, words)
         self._base = torch.arange(self.lanes, device=self.device)[:, None] * stride
         if on_cpu:
-            self._numpy_rows, self._numpy_generation = self.flat_rows.numpy(), self.flat_generation.numpy()
+            self._numpy_rows = self.flat_rows.numpy()
 
     def write(self, rows: Tensor, slots: Tensor) -> None:
         """Store rows int64[L, M, W] in slots int64[L, M]; a negative slot is skipped."""
@@ -58,42 +58,48 @@ class Arena:
             kept = slots.numpy().reshape(-1) >= 0
             flat = (slots + self._base).numpy().reshape(-1)[kept]
             self._numpy_rows[flat] = rows.numpy()[kept]
-            self._numpy_generation[flat] += 1
             return
         flat_slots = (torch.where(slots >= 0, slots, self.slots) + self._base).reshape(-1)
         self.flat_rows.index_copy_(0, flat_slots, rows)
-        self.flat_generation[flat_slots] += 1
 
-    def write_one(self, row: Tensor, slot: int) -> None:
-        """Store one row int64[1, 1, W] of the only lane, on CPU."""
-        self._numpy_rows[slot] = row.numpy()[0, 0]
-        self._numpy_generation[slot] += 1
+    def write_one(self, row: NDArray[np.int64], slot: int) -> None:
+        """Store one row int64[W] of the only lane, on CPU."""
+        self._numpy_rows[slot] = row
 
     def flat(self, slots: Tensor) -> Tensor:
-        """Position [L·B] of slots int64[L, B] in `flat_rows` and `flat_generation`."""
+        """Position [L·B] of slots int64[L, B] in `flat_rows`."""
         return slots.reshape(-1) if self.lanes == 1 else (slots + self._base).reshape(-1)
 
     def read(self, slots: Tensor) -> Tensor:
         """Rows int64[L, B, W] of slots int64[L, B]."""
         return self.flat_rows.index_select(0, self.flat(slots)).view(self.lanes, slots.shape[1], -1)
 
+    def read_fields(self, slots: Tensor, squeeze: bool) -> dict[str, Any]:
+        """`unpack` of `read` on CPU through NumPy, whose views cost a fifth of torch's; squeeze drops the lane axis."""
+        flat = self.flat(slots).numpy()
+        rows = self._numpy_rows.take(flat, axis=0).reshape(*(slots.shape[1:] if squeeze else slots.shape), -1)
+        views = self.layout.numpy_views(rows, without="ending")
+        return self._by_role({name: torch.from_numpy(view) for name, view in views.items()})
+
     def unpack(self, rows: Tensor) -> dict[str, Any]:
-        """Fields of rows by role: obs, action, reward, next_obs, discount, context (or None), ending."""
-        views = self.layout.torch_views(rows)
-        out: dict[str, Any] = {name: views[name] for name in ("action", "reward", "discount", "ending")}
-        out["context"] = views.get("context")
-        for role in ("obs", "next_obs"):
-            out[role] = self._observation(views, role)
-        return out
+        """Fields of rows by role: obs, action, reward, next_obs, discount, context (or None)."""
+        return self._by_role(self.layout.torch_views(rows))
+
+    def _by_role(self, views: Mapping[str, Tensor]) -> dict[str, Any]:
+        return {
+            "obs": self._observation(views, "obs"),
+            "action": views["action"],
+            "reward": views["reward"],
+            "next_obs": self._observation(views, "next_obs"),
+            "discount": views["discount"],
+            "context": views.get("context"),
+        }
 
     def _observation(self, views: Mapping[str, Tensor], role: str) -> Observation:
         if not isinstance(self.spec.obs, Mapping):
             return views[role]
         return {name: views[column_name(role, name)] for name in self.spec.obs}
 
-    def clear(self) -> None:
-        self.flat_generation.zero_()
-
     @property
     def nbytes(self) -> int:
-        return self.rows.nbytes + self.generation.nbytes
+        return self.rows.nbytes

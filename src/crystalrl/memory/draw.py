@@ -4,6 +4,9 @@ A slot has a weight (float32) and a label, the stratum it belongs to. Inner node
 an update recomputes each sum on its path from its children, in order. So sums never drift: after any number of updates
 they equal a fresh build bit for bit. A slot of weight zero is never drawn, whatever the rounding.
 
+Between a draw and the update that answers it, a slot may be rewritten. Each slot has a generation, counted up by
+`renew`; a draw claims the generation it saw, and `settle` tells which claims still hold.
+
 Two ways down. The numba kernels walk the whole tree. NumPy (on CPU without numba) and torch (on CUDA) pay per call, not
 per node: they take a running sum over the first level that has at most TOP nodes, search it, and walk only below it.
 Both spell what they need alike, so one set of functions serves both. The two ways give the same slots for the same
@@ -20,6 +23,7 @@ from torch import Tensor
 
 from crystalrl import kernels
 from crystalrl.kernels import BELOW_ONE
+from crystalrl.random import Stream, Streams
 
 UNLABELLED = 255
 """Label of a slot that belongs to no stratum."""
@@ -31,7 +35,8 @@ TOP = 4096
 class WeightTree:
     """Weights of `lanes` × `slots`, drawable by stratum.
 
-    Invariant: every inner sum is the in-order float64 sum of its children; padding has weight 0 and no label.
+    Invariant: every inner sum is the in-order float64 sum of its children; padding has weight 0 and no label; a claim
+    is −1 or a generation its slot has had. With a single stratum there are no labels: every slot belongs to it.
     """
 
     def __init__(self, lanes: int, slots: int, strata: int = 1, device: torch.device | str = "cpu") -> None:
@@ -41,19 +46,40 @@ class WeightTree:
         self._kernels = kernels.load() if on_cpu else None
         self.fan = 16 if on_cpu else 64
         sizes = _level_sizes(slots, self.fan, 1 if self._kernels else TOP)
-        padded = (slots // self.fan + 1) * self.fan  # at least one spare leaf, see `set`
+        self._padded = (slots // self.fan + 1) * self.fan  # at least one spare leaf, see `_or_spare`
         self.offsets = [sum(sizes[:k]) for k in range(len(sizes))]
-        self.weight = torch.zeros(lanes, padded, device=self.device)
-        self.label = torch.full((lanes, padded), UNLABELLED, dtype=torch.uint8, device=self.device)
+        self.weight = torch.zeros(lanes, self._padded, device=self.device)
+        self.label = torch.zeros(lanes, self._padded if strata > 1 else 0, dtype=torch.uint8, device=self.device)
         self.sums = torch.zeros(lanes, strata, sum(sizes), dtype=torch.float64, device=self.device)
+        self.claims = torch.zeros(lanes, self._padded, 2, dtype=torch.int32, device=self.device)
+        """[…, 0] generation of the slot, […, 1] generation claimed by the last draw, or −1."""
+        self.clear()
+        lane = torch.arange(lanes, device=self.device)[:, None]
         self._shape = np.array([self.fan, len(sizes), *self.offsets], dtype=np.int64)
-        tensors = (self.weight, self.label, self.sums, torch.arange(lanes, device=self.device)[:, None])
+        tensors = (self.weight, self.label, self.sums, self.claims, lane)
         self._arrays: tuple[Any, ...] = tuple(t.numpy() for t in tensors) if on_cpu else tensors
 
     @property
     def total(self) -> Tensor:
         """float64[L, S]: the sum of weights per stratum."""
         return self.sums[:, :, self.offsets[-1] :].sum(-1)
+
+    def sample(self, streams: Streams, stratum: Tensor, count: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
+        """Draw one slot for each entry of `stratum` uint8[L, B], with its importance weight.
+
+        count float64[L, S]: experiences per stratum; beta float64[L, 1]. Returns slots int64[L, B] and weights
+        float32[L, B]: (count·p)^(−β), p within the stratum, divided by the largest of the lane's batch.
+        """
+        if self._kernels is None:
+            uniform = streams.uniform(Stream.DRAW, stratum.shape[1])
+            slot, share = self.draw(uniform, stratum)
+            number = count.gather(1, stratum.long()) if self.strata > 1 else count
+            return slot, _importance(share * number, beta)
+        slots, weights = np.empty(stratum.shape, np.int64), np.empty(stratum.shape, np.float32)
+        key, tick = streams.advance(Stream.DRAW)
+        tree = (*self._arrays[:4], self._shape)
+        self._kernels.sample(tree, key, tick, stratum.numpy(), count.numpy(), beta.numpy(), slots, weights)
+        return torch.from_numpy(slots), torch.from_numpy(weights)
 
     def draw(self, uniform: Tensor, stratum: Tensor) -> tuple[Tensor, Tensor]:
         """One slot per uniform, with replacement, in proportion to weight within its stratum.
@@ -65,28 +91,49 @@ class WeightTree:
             return self._draw_generic(uniform, stratum)
         if self._kernels is None:
             slot, share = self._draw_generic(uniform.numpy(), stratum.numpy())
-            return torch.from_numpy(slot), torch.from_numpy(share)
-        slot, share = torch.empty(uniform.shape, dtype=torch.int64), torch.empty(uniform.shape, dtype=torch.float64)
-        weight, label, sums, _ = self._arrays
-        self._kernels.descend(
-            weight, label, sums, self._shape, uniform.numpy(), stratum.numpy(), slot.numpy(), share.numpy()
-        )
-        return slot, share
+        else:
+            slot, share = np.empty(uniform.shape, np.int64), np.empty(uniform.shape)
+            self._kernels.descend((*self._arrays[:4], self._shape), uniform.numpy(), stratum.numpy(), slot, share)
+        return torch.from_numpy(slot), torch.from_numpy(share)
 
     def _draw_generic(self, uniform: Any, stratum: Any) -> tuple[Any, Any]:
-        weight, label, sums, lane = self._arrays
+        weight, label, sums, claims, lane = self._arrays
         running = sums[:, :, self.offsets[-1] :].cumsum(-1)
         total = running[lane, stratum, -1]
         node, rest = _locate(running, uniform * total, stratum, lane)
+        row = lane * self.strata + stratum
         for level in range(len(self.offsets) - 2, -1, -1):
-            families = _families(sums, self.offsets[level], self.offsets[level + 1], self.fan)
-            chosen, rest = _choose(families[lane, stratum, node], rest)
+            chosen, rest = _choose(self._family(sums, row, self.offsets[level], node), rest)
             node = node * self.fan + chosen
-        leaves = weight.reshape(self.lanes, -1, self.fan)[lane, node]
-        mine = label.reshape(self.lanes, -1, self.fan)[lane, node] == stratum[..., None]
-        chosen, _ = _choose(_masked(leaves, mine), rest)
-        slot = node * self.fan + chosen
+        leaves = self._family(weight, lane, 0, node)
+        if self.strata > 1:
+            leaves = _masked(leaves, self._family(label, lane, 0, node) == stratum[..., None])
+        slot = node * self.fan + _choose(_double(leaves), rest)[0]
+        claims[lane, slot, 1] = claims[lane, slot, 0]
         return slot, weight[lane, slot] / total
+
+    def _family(self, values: Any, row: Any, offset: int, node: Any) -> Any:
+        """Children [L, B, fan] of nodes [L, B], each in its row of `values` [rows, …] at `offset`."""
+        families = values.reshape(-1, self.fan)
+        per_row = values.shape[-1] // self.fan
+        at = row * per_row + (offset // self.fan + node)
+        if isinstance(values, Tensor):
+            return families.index_select(0, at.reshape(-1)).view(*at.shape, self.fan)
+        return families.take(at, axis=0)
+
+    def learn(self, slot: Tensor, magnitude: Tensor, epsilon: float, exponent: Tensor, highest: Tensor) -> None:
+        """New weights (magnitude + ε)^exponent for drawn slots of the only stratum, skipping those renewed since.
+
+        slot int64[L, B], magnitude float32[L, B], exponent float64[L, 1]; `highest` float32[L] keeps the largest.
+        """
+        if self._kernels is not None:
+            arrays = (slot.numpy(), magnitude.numpy(), epsilon, exponent.numpy(), highest.numpy())
+            self._kernels.learn((*self._arrays[:4], self._shape), *arrays)
+            return
+        slot = self.settle(slot)
+        weight = ((magnitude.to(torch.float64) + epsilon) ** exponent).to(torch.float32)
+        self.set(slot, weight, torch.zeros(slot.shape, dtype=torch.uint8, device=self.device))
+        torch.maximum(highest, (weight * (slot >= 0)).amax(-1), out=highest)
 
     def set(self, slot: Tensor, weight: Tensor, label: Tensor) -> None:
         """Give slots int64[L, B] a weight float32[L, B] and a label uint8[L, B]; a negative slot is skipped.
@@ -98,56 +145,87 @@ class WeightTree:
         elif self._kernels is None:
             self._set_generic(slot.numpy(), weight.numpy(), label.numpy())
         else:
-            self._kernels.raise_sums(*self._arrays[:3], self._shape, slot.numpy(), weight.numpy(), label.numpy())
+            self._kernels.raise_sums((*self._arrays[:4], self._shape), slot.numpy(), weight.numpy(), label.numpy())
 
     def set_one(self, slot: int, weight: float, label: int) -> None:
-        """`set` for one slot of the only lane, on CPU."""
+        """`set` and `renew` for one slot of the only lane, on CPU."""
+        self._arrays[3][0, slot, 0] += 1
         if self._kernels is not None:
-            self._kernels.raise_one(*self._arrays[:3], self._shape, slot, weight, label)
+            self._kernels.raise_one((*self._arrays[:4], self._shape), slot, weight, label)
         else:
             self._set_generic(np.array([[slot]]), np.array([[weight]]), np.array([[label]], dtype=np.uint8))
 
     def _set_generic(self, slot: Any, value: Any, mark: Any) -> None:
         """Skipped entries write zero and no label to the last padding leaf, which holds just that."""
-        weight, label, sums, lane = self._arrays
+        weight, label, sums, _, lane = self._arrays
         kept = slot >= 0
-        slot = slot * kept + (weight.shape[1] - 1) * ~kept
+        slot = self._or_spare(slot)
         weight[lane, slot] = value * kept
-        label[lane, slot] = mark * kept + UNLABELLED * ~kept
         node = slot // self.fan
-        leaves = weight.reshape(self.lanes, -1, self.fan)[lane, node]
-        labels = label.reshape(self.lanes, -1, self.fan)[lane, node]
-        for s in range(self.strata):
-            sums[lane, s, node] = _in_order(_masked(leaves, labels == s))
+        leaves = _double(self._family(weight, lane, 0, node))
+        if self.strata == 1:
+            sums[lane, 0, node] = _in_order(leaves)
+        else:
+            label[lane, slot] = mark * kept + UNLABELLED * ~kept
+            labels = self._family(label, lane, 0, node)
+            for s in range(self.strata):
+                sums[lane, s, node] = _in_order(_masked(leaves, labels == s))
         for level in range(1, len(self.offsets)):
-            families = _families(sums, self.offsets[level - 1], self.offsets[level], self.fan)
             node = node // self.fan
             for s in range(self.strata):
-                sums[lane, s, self.offsets[level] + node] = _in_order(families[lane, s, node])
+                children = self._family(sums, lane * self.strata + s, self.offsets[level - 1], node)
+                sums[lane, s, self.offsets[level] + node] = _in_order(children)
+
+    def _or_spare(self, slot: Any) -> Any:
+        """Negative slots become the last padding leaf, whose weight is always 0."""
+        kept = slot >= 0
+        return slot * kept + (self._padded - 1) * ~kept
+
+    def renew(self, slot: Tensor) -> None:
+        """Slots int64[L, B] hold something new, so claims on what was there are void; a negative slot is skipped."""
+        generation = self.claims[:, :, 0]
+        generation.scatter_add_(1, self._or_spare(slot), torch.ones_like(slot, dtype=torch.int32))
+
+    def settle(self, slot: Tensor) -> Tensor:
+        """slots int64[L, B] with −1 where one was renewed since it was drawn.
+
+        Their claims are given up by this: a later call without a draw in between gives the slots back as they are.
+        """
+        pair = self.claims[self._arrays[4], slot] if self.device.type != "cpu" else self._cpu_claims(slot)
+        self.claims[:, :, 1].scatter_(1, slot, -1)
+        return torch.where((pair[..., 1] < 0) | (pair[..., 1] == pair[..., 0]), slot, -1)
+
+    def _cpu_claims(self, slot: Tensor) -> Tensor:
+        return torch.from_numpy(self._arrays[3][self._arrays[4], slot.numpy()])
 
     def rebuild(self) -> None:
         """Recompute all sums after `weight` and `label` were written as wholes."""
         if self._kernels is not None:
-            self._kernels.build_sums(*self._arrays[:3], self._shape)
+            self._kernels.build_sums((*self._arrays[:4], self._shape))
             return
-        weight, label, sums, _ = self._arrays
+        weight, label, sums = self._arrays[:3]
         leaves, labels = (x.reshape(self.lanes, -1, self.fan) for x in (weight, label))
         for s in range(self.strata):
-            below = _in_order(_masked(leaves, labels == s))
+            below = _in_order(_double(leaves) if self.strata == 1 else _masked(_double(leaves), labels == s))
             for level, offset in enumerate(self.offsets):
                 sums[:, s, offset : offset + below.shape[1]] = below
                 if level + 1 < len(self.offsets):
-                    below = _in_order(_families(sums, offset, self.offsets[level + 1], self.fan)[:, s])
+                    nodes = sums[:, s, offset : self.offsets[level + 1]]
+                    below = _in_order(nodes.reshape(self.lanes, -1, self.fan))
 
     def clear(self) -> None:
         self.weight.zero_()
         self.label.fill_(UNLABELLED)
         self.sums.zero_()
+        self.claims[:, :, 0] += 1
+        self.claims[:, :, 1] = -1
 
     def check(self) -> None:
-        """Raise if a sum differs from a fresh build, or a weight is negative or not finite."""
+        """Raise if a sum differs from a fresh build, a weight is negative or not finite, or a claim is impossible."""
         if not bool(torch.isfinite(self.weight).all()) or bool((self.weight < 0).any()):
             raise AssertionError("draw weights: wanted finite and ≥ 0")
+        if bool((self.claims[..., 1] > self.claims[..., 0]).any()):
+            raise AssertionError("claims: one is ahead of its slot's generation")
         kept = self.sums.clone()
         self.rebuild()
         same = (
@@ -156,31 +234,38 @@ class WeightTree:
         if not same:
             raise AssertionError("draw sums: differ from the sums of the weights")
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Live tensors of the state, [L, N, …]; call `rebuild` after writing them."""
+        named = {"slot.weight": self.weight, "slot.claims": self.claims}
+        if self.strata > 1:
+            named["slot.label"] = self.label
+        return {name: tensor[:, : self.slots] for name, tensor in named.items()}
+
     @property
     def nbytes(self) -> int:
-        return self.weight.nbytes + self.label.nbytes + self.sums.nbytes
+        return sum(tensor.nbytes for tensor in (self.weight, self.label, self.sums, self.claims))
 
 
 def _level_sizes(slots: int, fan: int, top: int) -> list[int]:
     """Nodes per level above the leaves, each padded to whole families; the last level has at most `top` nodes."""
     sizes = [slots // fan + 1]
     while sizes[-1] > top:
-        above = -(-sizes[-1] // fan)
-        sizes[-1] = above * fan
-        sizes.append(above)
-    return sizes
+        sizes.append(-(-sizes[-1] // fan))
+    return [-(-size // fan) * fan for size in sizes]
 
 
-def _families(sums: Any, first: int, end: int, fan: int) -> Any:
-    """View of one level as [L, S, parents, fan]."""
-    return sums[:, :, first:end].reshape(sums.shape[0], sums.shape[1], -1, fan)
+def _double(weight: Any) -> Any:
+    return weight.to(torch.float64) if isinstance(weight, Tensor) else weight.astype(np.float64)
 
 
 def _masked(weight: Any, mask: Any) -> Any:
-    """float64 weights, zero where the mask is False."""
-    if isinstance(weight, Tensor):
-        return weight.to(torch.float64) * mask
-    return weight.astype(np.float64) * mask
+    """Weights, zero where the mask is False."""
+    return weight * mask
+
+
+def _importance(expected: Tensor, beta: Tensor) -> Tensor:
+    weight = expected**-beta
+    return (weight / weight.amax(-1, keepdim=True)).to(torch.float32)
 
 
 def _in_order(children: Any) -> Any:

@@ -14,6 +14,8 @@ from crystalrl.memory.layout import TERMINATED, TRUNCATED, Layout, column_name
 from crystalrl.memory.spec import Shape, StorageSpec
 from crystalrl.types import ArrayLike, Transition
 
+LARGEST = float(np.finfo(np.float32).max)
+
 
 class Intake:
     """The boundary for experiences. Invariant: what `pack` returns is finite and of the declared shapes and dtypes.
@@ -28,6 +30,7 @@ class Intake:
         on_cpu = self.device.type == "cpu"
         self.corrupt = torch.zeros((), dtype=torch.bool, device=self.device)
         self.scratch = torch.zeros(self.lanes, spec.envs, layout.words, dtype=torch.int64, pin_memory=not on_cpu)
+        self.scratch_row = self.scratch.numpy()[0, 0]
         self._columns = layout.numpy_views(self.scratch.numpy())
         self._spans = layout.float_spans(self.scratch.numpy())
         self._lead, self._plain = self._leading_shapes(), not isinstance(spec.obs, Mapping)
@@ -72,6 +75,9 @@ class Intake:
     def _put(self, name: str, value: ArrayLike) -> None:
         """Copy one field into the scratch rows; leading axes of size one are added by broadcasting."""
         column = self._columns[name]
+        if type(value) is float and column.size == 1 and column.dtype == np.float32 and -LARGEST < value < LARGEST:
+            column.fill(value)  # a plain reward of a single environment
+            return
         array = value if type(value) is np.ndarray else _array(value)
         if array.shape not in self._shapes[name]:
             wanted = " or ".join(map(str, self._shapes[name]))

@@ -5,7 +5,9 @@ One gather then fetches a whole batch, and one copy moves it to the GPU; fields 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -27,18 +29,20 @@ class Field:
     name: str
     shape: Shape
     dtype: torch.dtype
-    start: int
-    """First byte."""
+    begin: int
+    """First element, counted in this dtype."""
 
-    @property
+    @cached_property
     def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+        """Elements."""
+        return math.prod(self.shape)
 
-    @property
+    @cached_property
     def stop(self) -> int:
-        return self.start + self.size * self.dtype.itemsize
+        """First byte after it."""
+        return (self.begin + self.size) * self.dtype.itemsize
 
-    @property
+    @cached_property
     def numpy_dtype(self) -> np.dtype[Any]:
         return np.dtype(str(self.dtype).removeprefix("torch."))
 
@@ -66,31 +70,31 @@ class Layout:
         self.fields: dict[str, Field] = {}
         at = 0
         for name, shape, dtype in wanted:
-            self.fields[name] = Field(name, shape, dtype, at)
+            self.fields[name] = Field(name, shape, dtype, at // dtype.itemsize)
             at = self.fields[name].stop
         self.words = -(-at // WORD)
+        self._numpy_dtypes = {f.numpy_dtype for f in self.fields.values()}
         self._runs = [self._run(dtype, list(g)) for dtype, g in groupby(self.fields.values(), key=lambda f: f.dtype)]
 
     def _run(self, dtype: torch.dtype, run: list[Field]) -> tuple[torch.dtype, list[int], list[Field]]:
         """How to cut all fields of one dtype out of a row at once: the dtype, the sizes of the pieces, the fields."""
-        first, last = run[0].start // dtype.itemsize, run[-1].stop // dtype.itemsize
-        return dtype, [first, *(f.size for f in run), self.words * WORD // dtype.itemsize - last], run
+        last = run[-1].stop // dtype.itemsize
+        return dtype, [run[0].begin, *(f.size for f in run), self.words * WORD // dtype.itemsize - last], run
 
-    def numpy_views(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """Writable columns [..., *shape] of rows int64[..., W]."""
-        raw = rows.view(np.uint8)
-        lead = rows.shape[:-1]
+    def numpy_views(self, rows: NDArray[np.int64], without: str = "") -> dict[str, NDArray[Any]]:
+        """Columns [..., *shape] of rows int64[..., W], as writable views, but for the field `without`."""
+        typed = {dtype: rows.view(dtype) for dtype in self._numpy_dtypes}
         return {
-            f.name: raw[..., f.start : f.stop].view(f.numpy_dtype).reshape(*lead, *f.shape) if f.size else raw[..., :0]
+            f.name: _cut(typed[f.numpy_dtype], f.begin, f.size, f.shape)
             for f in self.fields.values()
+            if f.name != without
         }
 
     def float_spans(self, rows: NDArray[np.int64]) -> list[NDArray[Any]]:
         """Views of everything in the rows that must be finite, adjacent fields of one dtype together."""
-        raw = rows.view(np.uint8)
         floats = [f for f in self.fields.values() if f.dtype in FLOATS]
         spans = [list(group) for _, group in groupby(floats, key=lambda f: f.dtype)]
-        return [raw[..., g[0].start : g[-1].stop].view(g[0].numpy_dtype) for g in spans]
+        return [rows.view(g[0].numpy_dtype)[..., g[0].begin : g[-1].begin + g[-1].size] for g in spans]
 
     def torch_views(self, rows: Tensor) -> dict[str, Tensor]:
         """Columns [..., *shape] of rows int64[..., W], as views."""
@@ -100,6 +104,13 @@ class Layout:
             for field, piece in zip(run, pieces[1:-1], strict=True):
                 views[field.name] = _shaped(piece, field.shape)
         return views
+
+
+def _cut(typed: NDArray[Any], begin: int, size: int, shape: Shape) -> NDArray[Any]:
+    if not shape:
+        return typed[..., begin]
+    part = typed[..., begin : begin + size]
+    return part if len(shape) == 1 else part.reshape(*typed.shape[:-1], *shape)
 
 
 def _shaped(part: Tensor, shape: Shape) -> Tensor:

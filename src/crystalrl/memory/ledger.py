@@ -18,12 +18,13 @@ from crystalrl.random import Stream, Streams
 class Ledger(Protocol):
     """Bookkeeping of L lanes × N slots. Every tensor it keeps is named in `tensors`; that is its whole state."""
 
-    learns: bool
-    """Whether `update` changes anything."""
-
     @property
     def count(self) -> Tensor:
         """int64[L]: occupied slots."""
+
+    @property
+    def used(self) -> int:
+        """Slots below which everything lies that is occupied, in any lane."""
 
     @property
     def nbytes(self) -> int: ...
@@ -40,7 +41,10 @@ class Ledger(Protocol):
         """Slots int64[L, B] and weights float32[L, B]; `time` int64[L] counts environment steps."""
 
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
-        """Record |TD error| float32[L, B] of drawn slots; −1 marks one that was rewritten meanwhile."""
+        """Record |TD error| float32[L, B] of drawn slots int64[L, B]; those rewritten since are skipped."""
+
+    def holds(self, slots: Tensor) -> bool:
+        """Whether every slot int64[L, B] is occupied (this waits for the device)."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Live tensors that make up the state; [L, N] ones are named `slot.…`."""
@@ -83,8 +87,18 @@ class Ring:
         self._number[0] = number + 1
         return number % self.slots
 
+    def holds(self, slots: Tensor) -> bool:
+        return below(slots, self.number)
+
     def clear(self) -> None:
         self.number.zero_()
+
+
+def below(slots: Tensor, number: Tensor) -> bool:
+    """Whether all slots int64[L, B] are less than their lane's number int64[L]."""
+    if slots.device.type == "cpu":
+        return bool((slots.numpy().max(-1) < number.numpy()).all())
+    return bool((slots.amax(-1) < number).all())
 
 
 def scaled(uniform: Tensor, count: Tensor) -> Tensor:
@@ -97,14 +111,16 @@ def scaled(uniform: Tensor, count: Tensor) -> Tensor:
 class UniformLedger:
     """Every stored experience is equally likely; the oldest makes room."""
 
-    learns = False
-
     def __init__(self, lanes: int, slots: int, streams: Streams) -> None:
         self.ring, self.streams = Ring(lanes, slots, streams.device), streams
 
     @property
     def count(self) -> Tensor:
         return self.ring.count
+
+    @property
+    def used(self) -> int:
+        return int(self.count.max())
 
     @property
     def nbytes(self) -> int:
@@ -125,6 +141,9 @@ class UniformLedger:
 
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
         pass
+
+    def holds(self, slots: Tensor) -> bool:
+        return self.ring.holds(slots)
 
     def tensors(self) -> dict[str, Tensor]:
         return {"number": self.ring.number}

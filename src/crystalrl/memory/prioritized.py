@@ -10,7 +10,7 @@ from torch import Tensor
 
 from crystalrl.memory.draw import WeightTree
 from crystalrl.memory.ledger import Ring
-from crystalrl.random import Stream, Streams
+from crystalrl.random import Streams
 
 PerLane = float | Sequence[float]
 
@@ -48,16 +48,8 @@ def per_lane(name: str, value: PerLane, lanes: int, device: torch.device) -> Ten
     return values.expand(lanes, 1).contiguous()
 
 
-def importance(share: Tensor, count: Tensor, beta: Tensor) -> Tensor:
-    """float32 weights (n·p)^(−β), divided by the largest of each lane's batch; share [L, B], count and beta [L, 1]."""
-    weight = (share * count) ** -beta
-    return (weight / weight.amax(-1, keepdim=True)).to(torch.float32)
-
-
 class PrioritizedLedger:
-    """Draw weights in a tree of sums. Invariant: a slot has a positive weight and label 0 exactly if it is occupied."""
-
-    learns = True
+    """Draw weights in a tree of sums. Invariant: a slot has a positive weight exactly if it is occupied."""
 
     def __init__(self, lanes: int, slots: int, streams: Streams, params: PrioritizedParams) -> None:
         device = streams.device
@@ -67,10 +59,15 @@ class PrioritizedLedger:
         self.beta = per_lane("beta", params.beta, lanes, device)
         self.highest = torch.ones(lanes, dtype=torch.float32, device=device)
         """Largest draw weight seen so far: what a new experience gets."""
+        self._zeros = torch.zeros(0, dtype=torch.uint8)
 
     @property
     def count(self) -> Tensor:
         return self.ring.count
+
+    @property
+    def used(self) -> int:
+        return int(self.count.max())
 
     @property
     def nbytes(self) -> int:
@@ -81,7 +78,8 @@ class PrioritizedLedger:
 
     def written(self, slots: Tensor) -> None:
         weight = self.highest[:, None].expand_as(slots)
-        self.tree.set(slots, weight, torch.zeros(slots.shape, dtype=torch.uint8, device=slots.device))
+        self.tree.set(slots, weight.contiguous(), self._label(slots.shape))
+        self.tree.renew(slots)
 
     def place_one(self) -> int:
         slot = self.ring.place_one()
@@ -89,9 +87,18 @@ class PrioritizedLedger:
         return slot
 
     def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
-        uniform = self.streams.uniform(Stream.DRAW, size)
-        slots, share = self.tree.draw(uniform, torch.zeros(uniform.shape, dtype=torch.uint8, device=uniform.device))
-        return slots, importance(share, self.count[:, None], self._beta_at(time))
+        stratum = self._label(torch.Size((len(time), size)))
+        return self.tree.sample(self.streams, stratum, self._counted(), self._beta_at(time))
+
+    def _counted(self) -> Tensor:
+        """float64[L, 1] occupied slots."""
+        return self.count[:, None].to(torch.float64)
+
+    def _label(self, shape: torch.Size) -> Tensor:
+        """The label of the only stratum, uint8 of the given shape."""
+        if self._zeros.shape != shape:
+            self._zeros = torch.zeros(shape, dtype=torch.uint8, device=self.highest.device)
+        return self._zeros
 
     def _beta_at(self, time: Tensor) -> Tensor:
         if self.params.is_steps is None:
@@ -100,18 +107,13 @@ class PrioritizedLedger:
         return self.beta + (1 - self.beta) * progress
 
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
-        weight = ((magnitude.to(torch.float64) + self.params.epsilon) ** self.alpha).to(torch.float32)
-        self.tree.set(slots, weight, torch.zeros(slots.shape, dtype=torch.uint8, device=slots.device))
-        kept = torch.where(slots >= 0, weight, 0.0)
-        torch.maximum(self.highest, kept.amax(-1), out=self.highest)
+        self.tree.learn(slots, magnitude, self.params.epsilon, self.alpha, self.highest)
+
+    def holds(self, slots: Tensor) -> bool:
+        return self.ring.holds(slots)
 
     def tensors(self) -> dict[str, Tensor]:
-        return {
-            "number": self.ring.number,
-            "highest": self.highest,
-            "slot.weight": self.tree.weight[:, : self.tree.slots],
-            "slot.label": self.tree.label[:, : self.tree.slots],
-        }
+        return {"number": self.ring.number, "highest": self.highest, **self.tree.tensors()}
 
     def refresh(self) -> None:
         self.tree.rebuild()
@@ -124,6 +126,6 @@ class PrioritizedLedger:
     def check(self) -> None:
         self.tree.check()
         occupied = torch.arange(self.tree.slots, device=self.highest.device) < self.count[:, None]
-        drawable = (self.tree.weight[:, : self.tree.slots] > 0) & (self.tree.label[:, : self.tree.slots] == 0)
+        drawable = self.tree.weight[:, : self.tree.slots] > 0
         if not torch.equal(occupied, drawable):
             raise AssertionError("prioritized: occupied slots and drawable slots differ")

@@ -47,8 +47,7 @@ class ReplayMemory:
         self.windows = NStep(self.arena) if spec.n_step > 1 else None
         self.ledger: Ledger = self._ledger()
         self.time = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
-        self.flat_claim = torch.full_like(self.arena.flat_generation, -1)
-        """Generation of each slot when it was last drawn; −1 once updated. Tells stale updates from fresh ones."""
+        self._numpy_time = self.time.numpy() if self.device.type == "cpu" else np.empty(0)
         self._one = self.device.type == "cpu" and self.lanes == spec.envs == spec.n_step == 1
         self._all_valid = torch.ones(self.lanes, spec.envs, dtype=torch.bool, device=self.device)
         self._filled = False
@@ -86,8 +85,8 @@ class ReplayMemory:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held: payload, ledger, claims."""
-        return self.arena.nbytes + self.ledger.nbytes + self.flat_claim.nbytes
+        """Bytes held: payload and ledger."""
+        return self.arena.nbytes + self.ledger.nbytes
 
     def add(self, transition: Transition, *, valid: ArrayLike | None = None) -> Tensor:
         """Store one step of every environment; the slots written, −1 for what is pending, not valid or not kept.
@@ -97,7 +96,7 @@ class ReplayMemory:
         """
         rows = self.intake.pack(transition)
         if self._one and valid is None:
-            return self._add_one(rows)
+            return self._add_one()
         mask = self._all_valid if valid is None else self._mask("valid", valid)
         self.time += mask.sum(-1)
         if self.windows is None:
@@ -105,13 +104,13 @@ class ReplayMemory:
         closed, real = self.windows.push(rows, mask)
         return self._outer_windows(self._store(closed, real))
 
-    def _add_one(self, row: Tensor) -> Tensor:
+    def _add_one(self) -> Tensor:
         """The common case, without tensors: one lane, one environment, one step, on CPU."""
         slot = self.ledger.place_one()
         if slot >= 0:
-            self.arena.write_one(row, slot)
-        self.time += 1
-        return torch.tensor(slot if self.spec.lanes is None else [[slot]])
+            self.arena.write_one(self.intake.scratch_row, slot)
+        self._numpy_time += 1
+        return torch.from_numpy(np.array(slot if self.spec.lanes is None else [[slot]]))
 
     def _store(self, rows: Tensor, valid: Tensor) -> Tensor:
         slots = self.ledger.place(valid)
@@ -166,23 +165,18 @@ class ReplayMemory:
         self._filled = True  # experiences are replaced, never withdrawn, so no need to look again until `clear`
 
     def _deliver(self, slots: Tensor, weight: Tensor) -> Batch:
-        """Gather the payload of drawn slots int64[L, B] and remember their generations."""
-        if self.ledger.learns:
-            self._claim_slots(self.arena.flat(slots))
-        rows = self.arena.read(slots)
-        if self.deliver != self.device:
-            rows, slots, weight = (self._send(x) for x in (rows, slots, weight))
-        if self.spec.lanes is None:
-            rows, slots, weight = rows[0], slots[0], weight[0]
-        parts = self.arena.unpack(rows)
-        parts.pop("ending")
-        return Batch(**parts, weight=weight, index=slots)
-
-    def _claim_slots(self, flat: Tensor) -> None:
-        if self.device.type == "cpu":
-            self.flat_claim.numpy()[flat.numpy()] = self.arena.flat_generation.numpy()[flat.numpy()]
+        """Gather the payload of drawn slots int64[L, B]."""
+        squeeze = self.spec.lanes is None
+        if self.deliver.type == self.device.type == "cpu":
+            parts = self.arena.read_fields(slots, squeeze)
         else:
-            self.flat_claim[flat] = self.arena.flat_generation[flat]
+            rows = self.arena.read(slots)
+            if self.deliver != self.device:
+                rows, slots, weight = (self._send(x) for x in (rows, slots, weight))
+            parts = self.arena.unpack(rows[0] if squeeze else rows)
+        if squeeze:
+            slots, weight = slots[0], weight[0]
+        return Batch(**parts, weight=weight, index=slots)
 
     def _send(self, x: Tensor) -> Tensor:
         return x.pin_memory().to(self.deliver, non_blocking=True) if self.deliver.type == "cuda" else x.to(self.deliver)
@@ -193,22 +187,7 @@ class ReplayMemory:
         An entry whose slot was rewritten since it was drawn is skipped.
         """
         slots, magnitude = self._inner_update(index, td_error)
-        if self.ledger.learns:
-            fresh = self._fresh(self.arena.flat(slots)).view_as(slots)
-            self.ledger.update(torch.where(fresh, slots, -1), magnitude)
-
-    def _fresh(self, flat: Tensor) -> Tensor:
-        """bool[L·B]: not rewritten since drawn. The claims are settled: a later update without a draw counts."""
-        if self.device.type != "cpu":
-            claim, written = self.flat_claim[flat], self.arena.flat_generation[flat]
-            self.flat_claim[flat] = -1
-            return (claim < 0) | (claim == written)
-        at, claims = flat.numpy(), self.flat_claim.numpy()
-        held, generation = claims[at], self.arena.flat_generation.numpy()[at]
-        if not generation.all():
-            raise ValueError("index: wanted slots that hold an experience, got empty ones (from before a clear?)")
-        claims[at] = -1
-        return torch.from_numpy((held < 0) | (held == generation))
+        self.ledger.update(slots, magnitude)
 
     def _inner_update(self, index: Tensor, td_error: ArrayLike) -> tuple[Tensor, Tensor]:
         """Checked slots int64[L, B] and |td| float32[L, B]."""
@@ -221,12 +200,15 @@ class ReplayMemory:
             raise ValueError(f"update: wanted index and td_error of one shape {wanted}, got {got}")
         if slots.dtype != torch.int64 or not error.is_floating_point():
             raise TypeError(f"update: wanted an int64 index and floating td_error, got {slots.dtype} and {error.dtype}")
-        magnitude = error.abs().to(torch.float32).view(self.lanes, -1)
         if self.device.type == "cpu":
-            self._refuse_values(slots.numpy(), magnitude.numpy())
-        else:
-            self.intake.corrupt |= ~torch.isfinite(magnitude).all()
-        return slots.view(self.lanes, -1), magnitude
+            magnitude = np.abs(error.numpy()).astype(np.float32, copy=False)
+            self._refuse_values(slots.numpy(), magnitude)
+            if not self.ledger.holds(slots.view(self.lanes, -1)):
+                raise ValueError("index: wanted slots that hold an experience, got empty ones (from before a clear?)")
+            return slots.view(self.lanes, -1), torch.from_numpy(magnitude).view(self.lanes, -1)
+        on_device = error.abs().to(torch.float32).view(self.lanes, -1)
+        self.intake.corrupt |= ~torch.isfinite(on_device).all()
+        return slots.view(self.lanes, -1), on_device
 
     def _refuse_values(self, slots: Any, magnitude: Any) -> None:
         if not slots.size:
@@ -243,10 +225,8 @@ class ReplayMemory:
 
     def clear(self) -> None:
         """Forget all experiences; parameters, clock and random streams go on."""
-        self.arena.clear()
         self.intake.corrupt.zero_()
         self.ledger.clear()
-        self.flat_claim.fill_(-1)
         self._filled = False
         if self.windows is not None:
             self.windows.clear()
@@ -255,19 +235,13 @@ class ReplayMemory:
         """Raise AssertionError, naming it, if an invariant is broken (ValueError: not finite values on CUDA)."""
         self.intake.check()
         self.ledger.check()
-        written = (self.arena.generation > 0).sum(-1)
-        if not torch.equal(written, self.ledger.count):
-            raise AssertionError(
-                f"memory: {written.tolist()} slots were written but {self.ledger.count.tolist()} occupied"
-            )
         if self.windows is not None:
             self.windows.check()
 
     def _tensors(self) -> dict[str, Tensor]:
         """Live tensors that make up the state. `…slot.…` ones are [L, N, …]: files hold only their used part."""
         parts: dict[str, Mapping[str, Tensor]] = {
-            "arena": {"slot.rows": self.arena.rows, "slot.generation": self.arena.generation},
-            "memory": {"slot.claim": self.flat_claim.view(self.lanes, -1)[:, : self.capacity], "time": self.time},
+            "memory": {"slot.rows": self.arena.rows, "time": self.time},
             "ledger": self.ledger.tensors(),
             "streams": self.streams.tensors(),
             "windows": self.windows.tensors() if self.windows is not None else {},
@@ -276,7 +250,7 @@ class ReplayMemory:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that decides what happens next, as tensors on CPU."""
-        used = int((self.arena.generation > 0).sum(-1).max())
+        used = self.ledger.used
         return {
             name: (tensor[:, :used] if ".slot." in name else tensor).detach().to("cpu", copy=True).contiguous()
             for name, tensor in self._tensors().items()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crystalrl.memory.ledger import scaled
+from crystalrl.memory.ledger import below, scaled
 from crystalrl.random import Stream, Streams
 
 
@@ -36,8 +36,6 @@ class ReservoirLedger:
     `recent` int64[L, R] is a ring by number of arrival; `reserved` int64[L, K] is unordered; R + K = N.
     """
 
-    learns = False
-
     def __init__(self, lanes: int, slots: int, streams: Streams, params: ReservoirParams) -> None:
         device = streams.device
         self.slots, self.streams, self.params = slots, streams, params
@@ -57,12 +55,18 @@ class ReservoirLedger:
         return self.number.clamp_max(self.window), (self.number - self.window).clamp(0, self.slots - self.window)
 
     @property
+    def used(self) -> int:
+        return int(self.count.max())
+
+    @property
     def nbytes(self) -> int:
         return self.number.nbytes + self.recent.nbytes + self.reserved.nbytes
 
     def place(self, valid: Tensor) -> Tensor:
-        """Handles at most R newcomers at once, so that those who leave the window are distinct from those who enter."""
-        width = max(self.window, 1)
+        """At most R newcomers at once, so that those who leave the window are distinct from those who enter; and few,
+        because newcomers who take the same seat are found by comparing each with each.
+        """
+        width = min(max(self.window, 1), 64)
         return torch.cat([self._place(part) for part in valid.split(width, dim=1)], dim=1)
 
     def _place(self, valid: Tensor) -> Tensor:
@@ -117,6 +121,9 @@ class ReservoirLedger:
 
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
         pass
+
+    def holds(self, slots: Tensor) -> bool:
+        return below(slots, self.number)
 
     def tensors(self) -> dict[str, Tensor]:
         return {"number": self.number, "recent": self.recent, "reserved": self.reserved}

@@ -1,0 +1,245 @@
+"""Speed of the memories beside their peers, in one process, in interleaved rounds.
+
+    python benchmarks/memory.py [--json FILE] [--quick]
+
+Ratios are our rate divided by the peer's rate in the same round (bigger is better); the median over rounds is reported,
+so that a noisy machine slows both sides. One lane, observation 39, action 4, batch 256, float32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from crystalrl import PrioritizedMemory, ReservoirMemory, Transition, UniformMemory, kernels
+
+OBS, ACTION, BATCH = 39, 4, 256
+SIZES = (100_000, 1_000_000)
+CHUNK = 50_000
+Job = Callable[[], float]
+"""One round of work; seconds per operation."""
+
+
+@contextmanager
+def numba(on: bool) -> Iterator[None]:
+    """Memories built inside use numba, or the NumPy fallback."""
+    os.environ["CRYSTALRL_NUMBA"] = str(int(on))
+    kernels.load.cache_clear()
+    try:
+        yield
+    finally:
+        os.environ["CRYSTALRL_NUMBA"] = "1"
+        kernels.load.cache_clear()
+
+
+def experiences(count: int) -> dict[str, np.ndarray]:
+    source = np.random.default_rng(0)
+    return {
+        "obs": source.random((count, OBS), dtype=np.float32),
+        "next_obs": source.random((count, OBS), dtype=np.float32),
+        "act": source.random((count, ACTION), dtype=np.float32),
+        "rew": source.random(count, dtype=np.float32),
+        "done": np.zeros(count, dtype=np.float32),
+    }
+
+
+def filled(memory: Any) -> Any:
+    """Fill every slot, many at a time."""
+    words = memory.arena.layout.words
+    data = experiences(CHUNK)
+    rows = torch.zeros(1, CHUNK, words, dtype=torch.int64)
+    columns = memory.arena.layout.torch_views(rows)
+    for name, key in (("obs", "obs"), ("next_obs", "next_obs"), ("action", "act"), ("reward", "rew")):
+        columns[name].copy_(torch.from_numpy(data[key])[None])
+    for start in range(0, memory.capacity, CHUNK):
+        count = min(CHUNK, memory.capacity - start)
+        memory._store(rows[:, :count], torch.ones(1, count, dtype=torch.bool))
+    return memory
+
+
+def timed(operation: Callable[[int], Any], count: int) -> float:
+    begin = time.perf_counter()
+    for i in range(count):
+        operation(i)
+    return (time.perf_counter() - begin) / count
+
+
+def ours(memory: Any, count: int) -> dict[str, Job]:
+    data = experiences(1000)
+    td = torch.rand(BATCH)
+
+    def add(i: int) -> None:
+        k = i % 1000
+        memory.add(Transition(data["obs"][k], data["act"][k], float(data["rew"][k]), data["next_obs"][k], False))
+
+    def sample(_: int) -> None:
+        memory.update(memory.sample(BATCH).index, td)
+
+    return {
+        "add": lambda: timed(add, 4 * count),
+        "sample": lambda: timed(lambda _: memory.sample(BATCH), count),
+        "sample_update": lambda: timed(sample, count),
+    }
+
+
+def cpprb_jobs(size: int, count: int) -> dict[str, Job]:
+    from cpprb import PrioritizedReplayBuffer
+
+    shapes = {"obs": {"shape": OBS}, "act": {"shape": ACTION}, "rew": {}, "next_obs": {"shape": OBS}, "done": {}}
+    buffer = PrioritizedReplayBuffer(size, shapes)
+    data = experiences(CHUNK)
+    for _ in range(size // CHUNK):
+        buffer.add(**data)
+    td = np.random.default_rng(0).random(BATCH)
+
+    def add(i: int) -> None:
+        k = i % 1000
+        buffer.add(**{name: column[k] for name, column in data.items()})
+
+    def sample(_: int) -> None:
+        buffer.update_priorities(buffer.sample(BATCH, beta=0.4)["indexes"], td)
+
+    return {"add": lambda: timed(add, 4 * count), "sample_update": lambda: timed(sample, count)}
+
+
+def sb3_jobs(size: int, count: int) -> dict[str, Job]:
+    from gymnasium.spaces import Box
+    from stable_baselines3.common.buffers import ReplayBuffer
+
+    buffer = ReplayBuffer(
+        size, Box(-1, 1, (OBS,), np.float32), Box(-1, 1, (ACTION,), np.float32), handle_timeout_termination=False
+    )
+    data = experiences(CHUNK)
+    for start in range(0, size, CHUNK):
+        part = slice(start, start + CHUNK)
+        buffer.observations[part, 0], buffer.next_observations[part, 0] = data["obs"], data["next_obs"]
+        buffer.actions[part, 0], buffer.rewards[part, 0] = data["act"], data["rew"]
+    buffer.full = True
+    return {"sample": lambda: timed(lambda _: buffer.sample(BATCH), count)}
+
+
+def jobs(size: int, count: int) -> dict[str, dict[str, Job]]:
+    """Everything measured at one capacity, by owner."""
+    shape: dict[str, Any] = {"obs": (OBS,), "action": (ACTION,)}
+    made = {
+        "uniform": ours(filled(UniformMemory(size, **shape)), count),
+        "prioritized": ours(filled(PrioritizedMemory(size, **shape)), count),
+        "reservoir": ours(filled(ReservoirMemory(size, **shape)), max(count // 8, 1)),
+        "cpprb": cpprb_jobs(size, count),
+        "sb3": sb3_jobs(size, count),
+    }
+    with numba(False):
+        made["prioritized_without_numba"] = ours(filled(PrioritizedMemory(size, **shape)), count)
+    return made
+
+
+def measure(made: dict[str, dict[str, Job]], rounds: int, label: str) -> dict[str, list[float]]:
+    """Seconds per operation of every job in every round; the order of jobs is the same in each, so rounds compare."""
+    seconds: dict[str, list[float]] = {}
+    for turn in track(range(rounds + 1), description=label, transient=True):
+        for owner, named in made.items():
+            for name, job in named.items():
+                taken = job()
+                if turn:  # the first round warms up
+                    seconds.setdefault(f"{owner}_{name}", []).append(taken)
+    return seconds
+
+
+RATIOS = {
+    "prioritized_sample_vs_cpprb": ("cpprb_sample_update", "prioritized_sample_update", 1.5),
+    "prioritized_sample_vs_cpprb_without_numba": (
+        "cpprb_sample_update",
+        "prioritized_without_numba_sample_update",
+        0.7,
+    ),
+    "prioritized_add_vs_cpprb": ("cpprb_add", "prioritized_add", 1.5),
+    "uniform_sample_vs_sb3": ("sb3_sample", "uniform_sample", 2.0),
+}
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(terse=True),
+    }
+
+
+def run(quick: bool) -> dict[str, Any]:
+    rounds, count = (5, 150) if quick else (15, 400)
+    shape: dict[str, Any] = {"obs": (OBS,), "action": (ACTION,)}
+    result: dict[str, Any] = {
+        "ratios": {},
+        "growth": {},
+        "seconds": {},
+        "bytes_per_experience": {},
+        "machine": machine(),
+    }
+    by_size = {size: measure(jobs(size, count), rounds, f"{size:,} slots") for size in SIZES}
+    for size, seconds in by_size.items():
+        suffix = "" if size == SIZES[-1] else f"_{size}"
+        for name, (peer, mine, _) in RATIOS.items():
+            pairs = zip(seconds[peer], seconds[mine], strict=True)
+            result["ratios"][name + suffix] = statistics.median(theirs / own for theirs, own in pairs)
+        result["seconds"] |= {f"{name}_{size}": statistics.median(values) for name, values in seconds.items()}
+    small, large = (by_size[size]["prioritized_sample_update"] for size in SIZES)
+    result["growth"]["prioritized_sample"] = statistics.median(large) / statistics.median(small)
+    for kind in (UniformMemory, PrioritizedMemory, ReservoirMemory):
+        memory = kind(1000, **shape)
+        name = kind.__name__.removesuffix("Memory").lower()
+        result["bytes_per_experience"][name] = {
+            "payload": memory.arena.nbytes / 1000,
+            "ledger": memory.ledger.nbytes / 1000,
+        }
+    return result
+
+
+def show(result: dict[str, Any]) -> None:
+    console = Console()
+    table = Table(title="Our rate ÷ peer's rate, same run", title_justify="left")
+    for column in ("ratio", "100,000 slots", "1,000,000 slots", "target"):
+        table.add_column(column, justify="left" if column == "ratio" else "right")
+    for name, (_, _, target) in RATIOS.items():
+        small, large = result["ratios"][f"{name}_{SIZES[0]}"], result["ratios"][name]
+        table.add_row(name, f"{small:.2f}", f"{large:.2f}", f"≥ {target:g}")
+    table.add_row("growth of prioritized sample time", "", f"{result['growth']['prioritized_sample']:.2f}", "≤ 2.5")
+    console.print(table)
+    times = Table(title="Microseconds per operation (median)", title_justify="left")
+    for column in ("operation", *(f"{size:,} slots" for size in SIZES)):
+        times.add_column(column, justify="left" if column == "operation" else "right")
+    for name in sorted({key.rsplit("_", 1)[0] for key in result["seconds"]}):
+        times.add_row(name, *(f"{result['seconds'][f'{name}_{size}'] * 1e6:.1f}" for size in SIZES))
+    console.print(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
+    parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds: under a minute")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    result = run(options.quick)
+    show(result)
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
