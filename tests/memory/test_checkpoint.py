@@ -311,7 +311,7 @@ def test_a_file_of_another_kind_is_refused_and_nothing_changes(tmp_path: Path) -
 def test_a_state_that_does_not_fit_is_refused_and_nothing_changes(kind: type[ReplayMemory], damage: str) -> None:
     memory = lively(kind)
     before, state = memory.state_dict(), memory.state_dict()
-    name = "arena.slot.generation"
+    name = "memory.slot.rows"
     if damage == "missing":
         del state[name]
     elif damage == "extra":
@@ -319,7 +319,7 @@ def test_a_state_that_does_not_fit_is_refused_and_nothing_changes(kind: type[Rep
     elif damage == "dtype":
         state[name] = state[name].double()
     else:
-        state[name] = torch.zeros(2, 61, dtype=torch.int32) if damage == "long" else state[name][:1]
+        state[name] = torch.cat([state[name]] * 2, 1) if damage == "long" else state[name][:1]
     with pytest.raises(ValueError, match="wanted"):
         memory.load_state_dict(state)
     assert_same_state(before, memory.state_dict())
