@@ -92,8 +92,8 @@ class Layout:
 
     def float_spans(self, rows: NDArray[np.int64]) -> list[NDArray[Any]]:
         """Views of everything in the rows that must be finite, adjacent fields of one dtype together."""
-        floats = [f for f in self.fields.values() if f.dtype in FLOATS]
-        spans = [list(group) for _, group in groupby(floats, key=lambda f: f.dtype)]
+        runs = ((dtype, list(run)) for dtype, run in groupby(self.fields.values(), key=lambda f: f.dtype))
+        spans = [run for dtype, run in runs if dtype in FLOATS]
         return [rows.view(g[0].numpy_dtype)[..., g[0].begin : g[-1].begin + g[-1].size] for g in spans]
 
     def torch_views(self, rows: Tensor) -> dict[str, Tensor]:
