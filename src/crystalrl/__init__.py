@@ -1,13 +1,25 @@
 """crystalrl: replay memory that crystallizes, for agents that keep what they learnt."""
 
 from crystalrl._version import __version__
-from crystalrl.memory import CheckpointError, PrioritizedMemory, ReservoirMemory, UniformMemory, load_memory
+from crystalrl.memory import (
+    CheckpointError,
+    Consolidation,
+    CrystalMemory,
+    PrioritizedMemory,
+    ReservoirMemory,
+    UniformMemory,
+    load_memory,
+)
+from crystalrl.params import CrystalParams
 from crystalrl.types import Anchor, Batch, Evaluation, Memory, Transition
 
 __all__ = [
     "Anchor",
     "Batch",
     "CheckpointError",
+    "Consolidation",
+    "CrystalMemory",
+    "CrystalParams",
     "Evaluation",
     "Memory",
     "PrioritizedMemory",

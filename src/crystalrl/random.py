@@ -40,7 +40,8 @@ class Stream(IntEnum):
     EVALUATE = 8
 
 
-def _signed(value: int) -> int:
+def signed(value: int) -> int:
+    """The int64 with the bits of an unsigned 64-bit integer."""
     value &= _MASK
     return value - (1 << 64) if value >> 63 else value
 
@@ -55,8 +56,8 @@ def _shift_right(x: Integers, bits: int) -> Integers:
 
 def mix(x: Integers) -> Integers:
     """The SplitMix64 output function on int64 (two's complement stands for unsigned)."""
-    x = (x ^ _shift_right(x, 30)) * _signed(MIX_1)
-    x = (x ^ _shift_right(x, 27)) * _signed(MIX_2)
+    x = (x ^ _shift_right(x, 30)) * signed(MIX_1)
+    x = (x ^ _shift_right(x, 27)) * signed(MIX_2)
     return x ^ _shift_right(x, 31)
 
 
@@ -75,12 +76,12 @@ def lane_key(seed: int, stream: int) -> int:
 
 def start_of(key: Integers, tick: Integers) -> Integers:
     """Start of the sequence that a stream with `key` uses at `tick`. Shapes broadcast."""
-    return mix(key + (tick + 1) * _signed(GOLDEN))
+    return mix(key + (tick + 1) * signed(GOLDEN))
 
 
 def element_bits(start: Integers, element: Integers) -> Integers:
     """64 random bits for each element of the sequence beginning at `start`. Shapes broadcast."""
-    return mix(start + (element + 1) * _signed(GOLDEN))
+    return mix(start + (element + 1) * signed(GOLDEN))
 
 
 def to_unit(bits: Tensor) -> Tensor:
@@ -119,7 +120,7 @@ class Streams:
 
     def refresh(self) -> None:
         """Recompute the keys from `seeds`."""
-        keys = [[_signed(lane_key(seed, stream)) for seed in self.seeds.tolist()] for stream in Stream]
+        keys = [[signed(lane_key(seed, stream)) for seed in self.seeds.tolist()] for stream in Stream]
         self.keys = torch.tensor(keys, dtype=torch.int64, device=self.device)
         self._unsigned = self.keys.cpu().numpy().view(np.uint64)
 
@@ -180,11 +181,11 @@ def standard_gamma(shape: Tensor, start: Tensor, element: Tensor) -> Tensor:
     out = result.view(-1)
     attempt = 0
     while todo.numel():
-        value, accepted = _gamma_try(flat[todo], mix(sub[todo] + _signed(mix_int(attempt + 1))), base[todo])
+        value, accepted = _gamma_try(flat[todo], mix(sub[todo] + signed(mix_int(attempt + 1))), base[todo])
         out[todo[accepted]] = value[accepted]
         todo = todo[~accepted]
         attempt += 1
-    lift = to_unit(element_bits(mix(start ^ _signed(GOLDEN)), element))
+    lift = to_unit(element_bits(mix(start ^ signed(GOLDEN)), element))
     power = torch.exp(torch.log1p(-lift) / shape)
     return torch.where(shape < 1, result * power, result)
 

@@ -52,6 +52,13 @@ def per_lane(name: str, value: PerLane, lanes: int, device: torch.device) -> Ten
     return values.expand(lanes, 1).contiguous()
 
 
+def annealed(start: Tensor, steps: int | None, time: Tensor) -> Tensor:
+    """float64[L, 1]: from `start` [L, 1] linearly to 1 over so many environment steps; `time` int64[L] have passed."""
+    if steps is None:
+        return start
+    return start + (1 - start) * (time[:, None].to(torch.float64) / steps).clamp_max(1.0)
+
+
 class PrioritizedLedger:
     """Draw weights in a tree of sums. Invariant: a slot has a positive weight exactly if it is occupied."""
 
@@ -92,7 +99,7 @@ class PrioritizedLedger:
 
     def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
         stratum = self._label(torch.Size((len(time), size)))
-        return self.tree.sample(self.streams, stratum, self._counted(), self._beta_at(time))
+        return self.tree.sample(self.streams, stratum, self._counted(), annealed(self.beta, self.params.is_steps, time))
 
     def _counted(self) -> Tensor:
         """float64[L, 1] occupied slots."""
@@ -103,12 +110,6 @@ class PrioritizedLedger:
         if self._zeros.shape != shape:
             self._zeros = torch.zeros(shape, dtype=torch.uint8, device=self.highest.device)
         return self._zeros
-
-    def _beta_at(self, time: Tensor) -> Tensor:
-        if self.params.is_steps is None:
-            return self.beta
-        progress = (time[:, None].to(torch.float64) / self.params.is_steps).clamp_max(1.0)
-        return self.beta + (1 - self.beta) * progress
 
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
         self.tree.learn(slots, magnitude, self.params.epsilon, self.alpha, self.highest)

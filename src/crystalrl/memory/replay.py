@@ -20,7 +20,7 @@ from crystalrl.memory.ledger import Ledger
 from crystalrl.memory.nstep import NStep
 from crystalrl.memory.spec import StorageOptions, StorageSpec, from_spaces, storage_from_json, storage_to_json
 from crystalrl.random import Streams
-from crystalrl.types import ArrayLike, Batch, Evaluate, Transition
+from crystalrl.types import Anchor, ArrayLike, Batch, Evaluate, Transition
 
 
 class ReplayMemory:
@@ -31,6 +31,8 @@ class ReplayMemory:
     """
 
     params: Any = None
+    ledger: Any
+    """The ledger, of the subclass's own kind (see `memory.ledger.Ledger`)."""
     kinds: ClassVar[dict[str, type[ReplayMemory]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -45,9 +47,9 @@ class ReplayMemory:
         self.intake = Intake(spec, Layout(spec))
         self.arena = Arena(spec, self.intake.layout)
         self.windows = NStep(self.arena) if spec.n_step > 1 else None
-        self.ledger: Ledger = self._ledger()
         self.time = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         self._numpy_time = self.time.numpy() if self.device.type == "cpu" else np.empty(0)
+        self.ledger = self._ledger()
         self._one = self.device.type == "cpu" and self.lanes == spec.envs == spec.n_step == 1
         self._all_valid = torch.ones(self.lanes, spec.envs, dtype=torch.bool, device=self.device)
         self._filled = False
@@ -86,7 +88,7 @@ class ReplayMemory:
     @property
     def nbytes(self) -> int:
         """Bytes held: payload and ledger."""
-        return self.arena.nbytes + self.ledger.nbytes
+        return self.arena.nbytes + int(self.ledger.nbytes)
 
     def add(self, transition: Transition, *, valid: ArrayLike | None = None) -> Tensor:
         """Store one step of every environment; the slots written, −1 for what is pending, not valid or not kept.
@@ -113,7 +115,7 @@ class ReplayMemory:
         return torch.from_numpy(np.array(slot if self.spec.lanes is None else [[slot]]))
 
     def _store(self, rows: Tensor, valid: Tensor) -> Tensor:
-        slots = self.ledger.place(valid)
+        slots: Tensor = self.ledger.place(valid)
         self.arena.write(rows, slots)
         self.ledger.written(slots)
         return slots
@@ -166,7 +168,7 @@ class ReplayMemory:
 
     def _deliver(self, slots: Tensor, weight: Tensor) -> Batch:
         """Gather the payload of drawn slots int64[L, B]."""
-        squeeze = self.spec.lanes is None
+        squeeze, anchor = self.spec.lanes is None, self._anchors_of(slots)
         if self.deliver.type == self.device.type == "cpu":
             parts = self.arena.read_fields(slots, squeeze)
         else:
@@ -176,7 +178,11 @@ class ReplayMemory:
             parts = self.arena.unpack(rows[0] if squeeze else rows)
         if squeeze:
             slots, weight = slots[0], weight[0]
-        return Batch(**parts, weight=weight, index=slots)
+        return Batch(**parts, weight=weight, index=slots, anchor=anchor)
+
+    def _anchors_of(self, slots: Tensor) -> dict[str, Anchor] | None:
+        """Anchors of drawn slots int64[L, B], where a memory keeps some."""
+        return None
 
     def _send(self, x: Tensor) -> Tensor:
         return x.pin_memory().to(self.deliver, non_blocking=True) if self.deliver.type == "cuda" else x.to(self.deliver)

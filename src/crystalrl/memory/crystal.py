@@ -1,0 +1,332 @@
+"""The crystal memory: experiences that crystallize with use and melt when contradicted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self, Unpack
+
+import torch
+from torch import Tensor
+
+from crystalrl.dynamics import PHASES
+from crystalrl.memory import neighbours
+from crystalrl.memory.consolidation import View, consolidate
+from crystalrl.memory.crystal_ledger import EVALUATED, PINNED, CrystalLedger
+from crystalrl.memory.interference import Scene
+from crystalrl.memory.layout import TERMINATED, TRUNCATED
+from crystalrl.memory.ledger import Ledger
+from crystalrl.memory.novelty import Grid
+from crystalrl.memory.prioritized import per_lane
+from crystalrl.memory.replay import ReplayMemory
+from crystalrl.memory.report import Consolidation
+from crystalrl.memory.spec import Shape, StorageOptions, StorageSpec
+from crystalrl.params import CrystalParams
+from crystalrl.types import Anchor, ArrayLike, Batch, Evaluate, Observation, Transition
+
+Features = Callable[[Observation], Tensor]
+
+
+class CrystalMemory(ReplayMemory):
+    """Replay memory in which every experience has a state c in [0, 1] (Adaptive Memory Crystallization).
+
+    Experiences pass from liquid to glass to crystal as c rises; c decides what is kept, what is replayed, how much the
+    TD loss of a replayed experience counts and how firmly its anchor holds the network. Invariants: those of its
+    ledger; an anchor is the network's output at the first evaluation and follows it the less the higher c is.
+
+        memory = CrystalMemory(100_000, obs=(17,), action=(6,), params=CrystalParams.anchored(), anchor={"q": (2,)})
+        if memory.due:
+            report = memory.consolidate(agent.evaluate)
+    """
+
+    def __init__(
+        self,
+        capacity: int,
+        *,
+        params: CrystalParams | None = None,
+        anchor: Mapping[str, Shape] | None = None,
+        features: Features | None = None,
+        **storage: Unpack[StorageOptions],
+    ) -> None:
+        self.params: CrystalParams = params or CrystalParams()
+        super().__init__(StorageSpec(capacity, **storage))
+        lanes, device = self.lanes, self.device
+        self._features = features
+        self._lane_values: dict[str, Tensor] = {}
+        self.anchors = {
+            name: torch.zeros(lanes, capacity, *_anchor_shape(name, shape), device=device)
+            for name, shape in (anchor or {}).items()
+        }
+        self._kappa = {name: per_lane("kappa", self._kappa_of(name), lanes, device) for name in self.anchors}
+        self._power = per_lane("anchor_power", self.params.anchor_power, lanes, device)
+        size = self.grid_vectors(self.arena.unpack(self.arena.rows[:, :1])).shape[-1]
+        self.grid = Grid(lanes, capacity, size, self.params.cell, device)
+        self.started = torch.zeros(lanes, self.spec.envs, dtype=torch.int64, device=device)
+        """Number of the first experience of each environment's current episode."""
+        self.ended = torch.zeros(lanes, 1, dtype=torch.bool, device=device)
+        """Lanes in which an episode ended since their last consolidation, where that matters."""
+        self.counters = torch.zeros(2, dtype=torch.int64)
+        """Steps given since the last consolidation of all lanes; consolidations so far."""
+        self._counters = self.counters.numpy()
+
+    def _ledger(self) -> Ledger:
+        liquid = self.params.caps(self.capacity)[0]
+        if self.spec.envs * self.spec.n_step > liquid:
+            wanted = f"envs × n_step = {self.spec.envs * self.spec.n_step}"
+            raise ValueError(f"capacity: wanted at least {wanted} liquid slots, got {liquid} of {self.capacity}")
+        return CrystalLedger(self.spec, self.streams, self.params, self.time)
+
+    def _kappa_of(self, name: str) -> float | Sequence[float]:
+        kappa = self.params.kappa
+        if not isinstance(kappa, Mapping):
+            return kappa
+        if name not in kappa:
+            raise ValueError(f"kappa: wanted a strength for the anchor {name!r}, got {sorted(kappa)}")
+        return kappa[name]
+
+    @classmethod
+    def _restore(cls, storage: dict[str, Any], params: dict[str, Any]) -> Self:
+        anchor = {name: tuple(shape) for name, shape in params["anchor"].items()}
+        return cls(**storage, params=CrystalParams.from_json(params["crystal"]), anchor=anchor)
+
+    def _header(self) -> dict[str, Any]:
+        anchor = {name: list(tensor.shape[2:]) for name, tensor in self.anchors.items()}
+        return {**super()._header(), "params": {"crystal": self.params.to_json(), "anchor": anchor}}
+
+    def add(
+        self, transition: Transition, *, valid: ArrayLike | None = None, crystallization: ArrayLike | None = None
+    ) -> Tensor:
+        """As every memory; what this call stores starts with c = `crystallization` (a number, or one per environment):
+        0, or more for demonstrations that deserve trust from the start.
+        """
+        if crystallization is not None:
+            self.ledger.incoming = self._checked_c(crystallization)
+        try:
+            slots = super().add(transition, valid=valid)
+        finally:
+            if crystallization is not None:
+                self.ledger.incoming = torch.zeros(self.lanes, 1, device=self.device)
+        self._counters[0] += self.spec.envs
+        if self.params.every_episode:
+            for flag in (transition.terminated, transition.truncated):
+                ended = torch.as_tensor(flag, device=self.device).bool()
+                self.ended |= ended.reshape(self.lanes, -1).any(-1, keepdim=True) if ended.dim() else ended
+        return slots
+
+    def _checked_c(self, value: ArrayLike) -> Tensor:
+        c = torch.as_tensor(value, dtype=torch.float32, device=self.device)
+        if c.dim() == 0:
+            c = c.expand(self.lanes, 1)
+        elif tuple(c.shape) == ((self.lanes, self.spec.envs) if self.spec.lanes is not None else (self.spec.envs,)):
+            c = c.reshape(self.lanes, -1).repeat_interleave(self.spec.n_step, dim=1)
+        else:
+            raise ValueError(f"crystallization: wanted a number or one per environment, got shape {tuple(c.shape)}")
+        if not bool(((c >= 0) & (c <= 1)).all()):
+            raise ValueError(f"crystallization: wanted numbers in [0, 1], got {value!r}")
+        return c
+
+    def end_episode(self, ended: ArrayLike | None = None, episode_return: ArrayLike | None = None) -> Tensor:
+        """Close the n-step windows of environments whose episode ended; its return raises its experiences' utility.
+
+        The boost is the return over the largest return there could be, R_max/(1 − γ) (Algorithm 3), held in [0, 1].
+        """
+        slots = super().end_episode(ended, episode_return)
+        mask = self._all_valid if ended is None else self._mask("ended", ended)
+        if self.params.every_episode:
+            self.ended |= mask.any(-1, keepdim=True)
+        if self.params.boost and episode_return is not None:
+            self._boost(mask, episode_return)
+        self.started = torch.where(mask, self.ledger.number[:, None], self.started)
+        return slots
+
+    def _boost(self, mask: Tensor, episode_return: ArrayLike) -> None:
+        value = torch.as_tensor(episode_return, dtype=torch.float32, device=self.device).reshape(-1)
+        if value.numel() not in (1, mask.numel()) or not bool(torch.isfinite(value).all()):
+            raise ValueError(f"episode_return: wanted a finite number per environment, got {episode_return!r}")
+        reward = self.arena.unpack(self.arena.rows)["reward"].abs() * (self.ledger.phase > 0)
+        largest = reward.amax(-1, keepdim=True).clamp_min(1e-12) / max(1 - self.spec.gamma, 1e-12)
+        share = (value.expand(mask.numel()).reshape(mask.shape) / largest).clamp(0, 1)
+        for env in range(self.spec.envs):
+            mine = (self.ledger.env == env) & (self.ledger.birth >= self.started[:, env : env + 1])
+            mine &= mask[:, env : env + 1] & (self.ledger.phase > 0)
+            self.ledger.boost.copy_(torch.where(mine, share[:, env : env + 1], self.ledger.boost))
+
+    @property
+    def due(self) -> bool:
+        """Whether so many steps have passed since the last consolidation, or an episode has ended where that counts."""
+        return self._whole_due or (self.params.every_episode and bool(self.ended.any()))
+
+    @property
+    def _whole_due(self) -> bool:
+        return int(self._counters[0]) >= self.params.interval(self.capacity)
+
+    def consolidate(self, evaluate: Evaluate) -> Consolidation:
+        """Let every experience crystallize or melt a little (Algorithm 1). `evaluate(batch)` gives TD errors [L, B],
+        or an `Evaluation` with the outputs that anchors need.
+
+        If only episodes have ended since, the lanes in which they did are consolidated; otherwise all.
+        """
+        self.intake.check()
+        some = self.params.every_episode and not self._whole_due and bool(self.ended.any())
+        lane = self.ended.clone() if some else torch.ones_like(self.ended)
+        report = consolidate(self, evaluate, lane)
+        self.ended.zero_()
+        self._counters[0] = self._counters[0] if some else 0
+        self._counters[1] += 1
+        return report
+
+    @property
+    def turn(self) -> int:
+        """Consolidations so far."""
+        return int(self._counters[1])
+
+    def lane_value(self, name: str) -> Tensor:
+        """A number of the parameters as float64[L, 1]."""
+        if name not in self._lane_values:
+            self._lane_values[name] = per_lane(name, getattr(self.params, name), self.lanes, self.device)
+        return self._lane_values[name]
+
+    def features(self, obs: Observation) -> Tensor:
+        """float32[L, N, D] by which states are compared."""
+        if self._features is None:
+            return neighbours.project(neighbours.flatten(obs), self.streams)
+        given = self._features(obs)
+        if given.dim() != 3:
+            raise ValueError(f"features: wanted vectors [lanes, N, D], got shape {tuple(given.shape)}")
+        return given.to(torch.float32)
+
+    def grid_vectors(self, fields: Mapping[str, Any]) -> Tensor:
+        """float32[L, N, D]: state and box action."""
+        state = self.features(fields["obs"])
+        return state if self._discrete else torch.cat([state, fields["action"].flatten(2).to(torch.float32)], -1)
+
+    def grid_codes(self, fields: Mapping[str, Any]) -> Tensor:
+        """int64[L, N]: context and discrete action."""
+        code = fields["action"] if self._discrete else torch.zeros_like(fields["reward"], dtype=torch.int64)
+        return code if fields["context"] is None else code + (fields["context"].to(torch.int64) << 20)
+
+    @property
+    def _discrete(self) -> bool:
+        return isinstance(self.spec.action, int)
+
+    def scales(self, compared: Tensor, view: View) -> tuple[Tensor, Tensor]:
+        """ε and δ_r, float32[L, 1]: as given, or from what is stored."""
+        if self.params.interference == "none":
+            nothing = torch.zeros(self.lanes, 1, device=self.device)
+            return nothing, nothing
+        _, spread = neighbours.moments(view.fields["reward"][..., None], view.occupied)
+        delta_r = spread[:, 0] if self.params.delta_r is None else self.lane_value("delta_r")
+        if self.params.epsilon is None:
+            return neighbours.median_spacing(compared, view.occupied), delta_r.to(torch.float32)
+        return self.lane_value("epsilon").to(torch.float32), delta_r.to(torch.float32)
+
+    def scene(self, compared: Tensor, view: View) -> Scene:
+        """What the rules of interference look at."""
+        action = view.fields["action"].to(torch.float32).unsqueeze(-1).flatten(2)
+        if not (self._discrete or self.params.raw_distance):
+            mean, deviation = neighbours.moments(action, view.occupied)
+            action = (action - mean) / deviation
+        context = view.fields["context"]
+        return Scene(
+            compared, action, view.fields["reward"], self.ledger.birth, self.ledger.phase, context, self._discrete
+        )
+
+    def batch_of(self, slots: Tensor) -> Batch:
+        """The experiences in slots int64[C] of every lane, as a batch for `evaluate`."""
+        wide = slots.expand(self.lanes, -1)
+        return self._deliver(wide.contiguous(), torch.ones(wide.shape, device=self.device))
+
+    def inner_answer(self, name: str, answer: Tensor, shape: Shape) -> Tensor:
+        """A critic's answer [L, B, *shape] (or [B, *shape]) as [L, B, *shape] on the memory's device."""
+        answer = answer.detach().to(self.device)
+        lead = answer.dim() - len(shape)
+        if lead != (1 if self.spec.lanes is None else 2) or tuple(answer.shape[lead:]) != shape:
+            wanted = ("B" if self.spec.lanes is None else f"{self.lanes}, B") + "".join(f", {n}" for n in shape)
+            raise ValueError(f"evaluate: wanted {name} of shape [{wanted}], got {list(answer.shape)}")
+        return answer[None] if self.spec.lanes is None else answer
+
+    def refuse_unfinite(self, chosen: Tensor, answers: Mapping[str, Tensor]) -> None:
+        """Raise if a critic said NaN or infinity of a chosen experience."""
+        for name, answer in answers.items():
+            bad = ~torch.isfinite(answer).flatten(2).all(-1) if answer.dim() > 2 else ~torch.isfinite(answer)
+            if bool((bad & chosen).any()):
+                lanes = (bad & chosen).any(-1).nonzero()[:, 0].tolist()
+                raise ValueError(f"evaluate: wanted finite {name}, got NaN or infinity in lanes {lanes[:8]}")
+
+    def pull(self) -> Tensor:
+        """float32[L, N]: strength of all anchors of each experience together."""
+        strength = torch.zeros_like(self.ledger.c)
+        for kappa in self._kappa.values():
+            strength += self._strength(kappa, self.ledger.c, self.ledger.flags)
+        return strength
+
+    def _strength(self, kappa: Tensor, c: Tensor, flags: Tensor) -> Tensor:
+        """κ·c^p, and 0 until first evaluated."""
+        return (kappa * c**self._power * ((flags & EVALUATED) > 0)).to(torch.float32)
+
+    def _anchors_of(self, slots: Tensor) -> dict[str, Anchor] | None:
+        if not self.anchors:
+            return None
+        c, flags = self.ledger.c.gather(1, slots), self.ledger.flags.gather(1, slots)
+        flat = (slots + torch.arange(self.lanes, device=self.device)[:, None] * self.capacity).reshape(-1)
+        out = {}
+        for name, anchor in self.anchors.items():
+            target = anchor.flatten(0, 1).index_select(0, flat).view(*slots.shape, *anchor.shape[2:])
+            out[name] = Anchor(
+                self._outer_batch(target), self._outer_batch(self._strength(self._kappa[name], c, flags))
+            )
+        return out
+
+    def _outer_batch(self, x: Tensor) -> Tensor:
+        x = self._send(x) if self.deliver != self.device else x
+        return x[0] if self.spec.lanes is None else x
+
+    def pin(self, index: Tensor, pinned: bool = True) -> None:
+        """Never evict the experiences in these slots [B] or [L, B] (or allow it again): the paper's idea for safety."""
+        slots = torch.as_tensor(index, device=self.device).reshape(self.lanes, -1)
+        if not bool(((slots >= 0) & (slots < self.capacity)).all()) or not self.ledger.holds(slots):
+            raise ValueError("pin: wanted slots that hold an experience, got an empty or unknown one")
+        flags = self.ledger.flags.gather(1, slots)
+        self.ledger.flags.scatter_(1, slots, flags | PINNED if pinned else flags & ~PINNED)
+        self.ledger.enqueue()
+
+    def experiences(self, phase: str | None = None, lane: int = 0) -> dict[str, Any]:
+        """The stored experiences of a lane, of one phase or all: obs, action, reward, next_obs, discount, terminated,
+        truncated, context, c, utility, phase and index, as tensors with one row per experience.
+        """
+        if phase is not None and phase not in PHASES[1:]:
+            raise ValueError(f"phase: wanted one of {', '.join(PHASES[1:])} or None, got {phase!r}")
+        phases = self.ledger.phase[lane]
+        slots = (phases > 0 if phase is None else phases == PHASES.index(phase)).nonzero()[:, 0]
+        rows = self.arena.rows[lane, slots]
+        ending = self.arena.layout.torch_views(rows)["ending"]
+        state = {"c": self.ledger.c, "utility": self.ledger.utility, "phase": self.ledger.phase}
+        return {
+            **self.arena.unpack(rows),
+            "terminated": (ending & TERMINATED) > 0,
+            "truncated": (ending & TRUNCATED) > 0,
+            **{name: values[lane, slots] for name, values in state.items()},
+            "index": slots,
+        }
+
+    def clear(self) -> None:
+        super().clear()
+        self.grid.clear()
+        for tensor in (*self.anchors.values(), self.started, self.ended):
+            tensor.zero_()
+        self._counters[0] = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held: payload, ledger, anchors, visit counts."""
+        return super().nbytes + self.grid.nbytes + sum(anchor.nbytes for anchor in self.anchors.values())
+
+    def _tensors(self) -> dict[str, Tensor]:
+        own = {"started": self.started, "ended": self.ended, "counters": self.counters, **self.grid.tensors()}
+        own |= {f"slot.anchor.{name}": anchor for name, anchor in self.anchors.items()}
+        return {**super()._tensors(), **{f"crystal.{name}": tensor for name, tensor in own.items()}}
+
+
+def _anchor_shape(name: str, shape: Shape) -> Shape:
+    if not isinstance(shape, tuple) or not all(isinstance(n, int) and n > 0 for n in shape):
+        raise ValueError(f"anchor {name}: wanted the shape of an output such as (5,), got {shape!r}")
+    return shape

@@ -1,0 +1,281 @@
+"""The ledger of a crystal memory: c, utility, phase of every experience; where the next goes; what is replayed."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from crystalrl.dynamics import CRYSTAL, EMPTY, GLASS, LIQUID, next_phase
+from crystalrl.memory.draw import UNLABELLED, WeightTree
+from crystalrl.memory.prioritized import annealed, per_lane
+from crystalrl.memory.quota import quotas
+from crystalrl.memory.spec import StorageSpec
+from crystalrl.params import CrystalParams
+from crystalrl.random import Streams
+
+EVALUATED, PINNED = 1, 2
+TINY = 1e-6
+"""Added to |δ| in draw weights, so that an experience without TD error stays drawable."""
+
+
+class CrystalLedger:
+    """State of L lanes × N slots.
+
+    Invariants: the tree's label of a slot is its phase − 1 (empty: no label); `filled` counts the labels; c and utility
+    lie in [0, 1]; empty slots have weight 0, occupied ones more; `queue[head:tail]` names slots that may be written,
+    the first to go first: free ones, then liquid by utility, then liquid not yet evaluated by age.
+    """
+
+    c: Tensor
+    utility: Tensor
+    error: Tensor
+    """|δ|."""
+    suspicion: Tensor
+    """W: how far an experience, or its future, is contradicted."""
+    key: Tensor
+    """Random, given at promotion to crystal: of too many crystals those with the smallest keys stay."""
+    streak: Tensor
+    flags: Tensor
+    birth: Tensor
+    """Number of the experience in its lane, in order of arrival."""
+    updated: Tensor
+    """Environment step up to which c has been moved."""
+    boost: Tensor
+    env: Tensor
+    """Environment an experience came from."""
+
+    def __init__(self, spec: StorageSpec, streams: Streams, params: CrystalParams, time: Tensor) -> None:
+        slots, self.n_step = spec.capacity, spec.n_step
+        lanes, device = len(streams.seeds), streams.device
+        self.lanes, self.slots, self.streams, self.params, self.time = lanes, slots, streams, params, time
+        self.caps = params.caps(slots)
+        self.tree = WeightTree(lanes, slots, 3, device)
+        self.incoming = torch.zeros(lanes, 1, device=device)
+        """c of the experiences that are written next, float32[L, 1 or M]."""
+        self._wide = self._state(lanes, slots + 1, device)
+        for name, wide in self._wide.items():
+            setattr(self, name, wide[:, :slots])
+        self.number = torch.zeros(lanes, dtype=torch.int64, device=device)
+        self.highest = torch.ones(lanes, device=device)
+        self.filled = torch.zeros(lanes, 3, dtype=torch.float64, device=device)
+        self.queue = torch.zeros(lanes, slots, dtype=torch.int64, device=device)
+        self.head = torch.zeros(lanes, dtype=torch.int64, device=device)
+        self.tail = torch.zeros(lanes, dtype=torch.int64, device=device)
+        self._constants(device)
+        self._strata: dict[int, Tensor] = {}
+        self.clear()
+
+    def _state(self, lanes: int, width: int, device: torch.device) -> dict[str, Tensor]:
+        """Tensors [L, N + 1]: what every slot carries, and one spare column for writes that are skipped."""
+        kinds = dict.fromkeys(("c", "utility", "error", "suspicion", "key"), torch.float32)
+        kinds |= {"streak": torch.uint8, "flags": torch.uint8, "birth": torch.int64, "updated": torch.int64}
+        if self.params.boost:
+            kinds |= {"boost": torch.float32, "env": torch.int32}
+        return {name: torch.zeros(lanes, width, dtype=kind, device=device) for name, kind in kinds.items()}
+
+    def _constants(self, device: torch.device) -> None:
+        params = self.params
+
+        def lane(name: str) -> Tensor:
+            return per_lane(name, getattr(params, name), self.lanes, device)
+
+        self.nu, self.is_exponent, self.gate, self.w_min = (lane(n) for n in ("nu", "is_exponent", "gate", "w_min"))
+        self.enter = (lane("tau_L"), lane("tau_C"))
+        """τ_L, τ_C: above them an experience rises; float64[L, 1]."""
+        crystal = torch.full_like(self.enter[1], -1.0) if params.band_C is None else self.enter[1] - params.band_C
+        self.leave = (self.enter[0] - params.band_L, crystal)
+        """Below these one falls back."""
+
+    @property
+    def phase(self) -> Tensor:
+        """uint8[L, N]: 0 empty, 1 liquid, 2 glass, 3 crystal."""
+        return self.tree.label[:, : self.slots] + 1
+
+    @property
+    def count(self) -> Tensor:
+        return self.filled.sum(-1).to(torch.int64)
+
+    @property
+    def used(self) -> int:
+        occupied = (self.phase != EMPTY).any(0).nonzero()
+        return int(occupied[-1]) + 1 if len(occupied) else 0
+
+    @property
+    def nbytes(self) -> int:
+        return self.tree.nbytes + sum(tensor.nbytes for tensor in self._own().values())
+
+    def enqueue(self) -> None:
+        """List anew the slots that may be written. Doing it early changes nothing in the order."""
+        phase = self.phase
+        free, pinned = phase == EMPTY, (self.flags & PINNED) > 0
+        writable = free | ((phase == LIQUID) & ~pinned)
+        fresh = (self.flags & EVALUATED) == 0
+        rank = torch.where(free, -2.0, torch.where(fresh, 2.0, self.utility.to(torch.float64)))
+        rank = torch.where(writable, rank, torch.inf)
+        age = torch.where(free, torch.arange(self.slots, device=free.device), self.birth)
+        by_age = age.argsort(dim=1, stable=True)
+        order = rank.gather(1, by_age).argsort(dim=1, stable=True)
+        self.queue.copy_(by_age.gather(1, order))
+        self.head.zero_()
+        self.tail.copy_(writable.sum(-1))
+        self._room = int(self.tail.min())
+
+    def _make_room(self, width: int) -> None:
+        if self._room < width:
+            self.enqueue()
+        if self._room < width:
+            raise RuntimeError(f"add: wanted {width} slots, but only {self._room} are not glass, crystal or pinned")
+        self._room -= width
+
+    def place(self, valid: Tensor) -> Tensor:
+        self._make_room(valid.shape[1])
+        rank = valid.cumsum(-1) - 1
+        slots = self.queue.gather(1, (self.head[:, None] + rank).clamp(0, self.slots - 1))
+        self.head += rank[:, -1] + 1
+        return torch.where(valid, slots, -1)
+
+    def written(self, slots: Tensor) -> None:
+        kept, c = slots >= 0, self.incoming.expand(slots.shape)
+        at = torch.where(kept, slots, self.slots)
+        old = self.tree.label.gather(1, slots.clamp_min(0))
+        values = {"c": c, "birth": self.number[:, None] + kept.cumsum(-1) - 1, "updated": self.time[:, None]}
+        if "env" in self._wide:
+            values["env"] = (torch.arange(slots.shape[1], device=slots.device) // self.n_step).to(torch.int32)
+        for name, wide in self._wide.items():
+            value = values.get(name, torch.zeros((), dtype=wide.dtype, device=wide.device))
+            wide.scatter_(1, at, value.expand(slots.shape).contiguous())
+        self.number += kept.sum(-1)
+        phase = self._phase_of(c)
+        self.tree.set(slots, self._weight(phase, self.highest[:, None].expand(slots.shape), c), phase - 1)
+        self.tree.renew(slots)
+        strata = torch.arange(3, device=old.device)
+        labels = torch.stack([phase - 1, old], -1)[..., None]
+        added, taken = ((labels == strata) & kept[..., None, None]).sum(1).unbind(1)
+        self.filled += added - taken
+        if self._liquid_was_empty:
+            self.refresh_strata()
+
+    def place_one(self) -> int:
+        if bool(self.incoming.any()):
+            slots = self.place(torch.ones(1, 1, dtype=torch.bool))
+            self.written(slots)
+            return int(slots)
+        self._make_room(1)
+        head = int(self.head)
+        slot = int(self.queue[0, head])
+        self.head += 1
+        if self.tree.label[0, slot] == UNLABELLED:
+            self.filled[0, 0] += 1
+        for wide in self._wide.values():
+            wide[0, slot] = 0
+        self._wide["birth"][0, slot] = self.number[0]
+        self._wide["updated"][0, slot] = self.time[0]
+        self.number += 1
+        self.tree.set_one(slot, float(self.highest), LIQUID - 1)
+        if self._liquid_was_empty:
+            self.refresh_strata()
+        return slot
+
+    def _phase_of(self, c: Tensor) -> Tensor:
+        """uint8: where a new experience of crystallization c belongs."""
+        liquid = torch.full(c.shape, LIQUID, dtype=torch.uint8, device=c.device)
+        never = torch.full_like(self.enter[0], -1.0)
+        return next_phase(liquid, c, self.enter, (never, never)) if self.params.phases else liquid
+
+    def _weight(self, phase: Tensor, base: Tensor, c: Tensor) -> Tensor:
+        """Draw weight float32 by phase: |δ|^ν, |δ|^ν·√c, c; `base` is |δ|^ν."""
+        weight = torch.where(phase == CRYSTAL, c, torch.where(phase == GLASS, base * c.sqrt(), base))
+        return torch.where(phase == EMPTY, 0.0, weight.clamp_min(TINY)).to(torch.float32)
+
+    def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
+        if size not in self._strata:
+            self._strata[size] = self._quota(size)
+        exponent = annealed(self.is_exponent, self.params.is_steps, time)
+        slots, weight = self.tree.sample(self.streams, self._strata[size], self.filled, exponent)
+        return slots, weight * self.gate_of(self.c.gather(1, slots))
+
+    def gate_of(self, c: Tensor) -> Tensor:
+        """max((1 − c)^gate, w_min) float32 of c [L, B] (eq. eta with a floor)."""
+        return torch.maximum((1 - c) ** self.gate, self.w_min).to(torch.float32)
+
+    def refresh_strata(self) -> None:
+        """Recompute, in place, which stratum each place of a batch is drawn from: phases empty and fill."""
+        for size, strata in self._strata.items():
+            strata.copy_(self._quota(size))
+        self._liquid_was_empty = bool((self.filled[:, 0] == 0).any())
+
+    def _quota(self, size: int) -> Tensor:
+        """uint8[L, B]: stratum of each place, liquid first."""
+        upper = quotas(self.params.batch, self.params.split, size, self.filled > 0).cumsum(-1)
+        place = torch.arange(size, device=upper.device)
+        return (place[None, :, None] >= upper[:, None, :]).sum(-1).to(torch.uint8)
+
+    def update(self, slots: Tensor, magnitude: Tensor) -> None:
+        slots = self.tree.settle(slots)
+        kept = slots >= 0
+        at, c = torch.where(kept, slots, self.slots), self.c.gather(1, slots.clamp_min(0))
+        phase = self.tree.label.gather(1, slots.clamp_min(0)) + 1
+        base = self._base(magnitude)
+        self.tree.set(slots, self._weight(phase, base, c), phase - 1)
+        self._wide["error"].scatter_(1, at, magnitude)
+        torch.maximum(self.highest, (base * kept).amax(-1), out=self.highest)
+
+    def _base(self, error: Tensor) -> Tensor:
+        return ((error.to(torch.float64) + TINY) ** self.nu).to(torch.float32)
+
+    def relabel(self, phase: Tensor) -> None:
+        """All phases uint8[L, N] anew, after a consolidation; labels, weights, sums, counts, queue, quotas follow.
+
+        Experiences not yet evaluated weigh as much as the heaviest.
+        """
+        self.tree.label[:, : self.slots] = phase - 1
+        base, evaluated = self._base(self.error), (self.flags & EVALUATED) > 0
+        top = torch.where(evaluated & (phase != EMPTY), base, 0.0).amax(-1)
+        torch.maximum(self.highest, top, out=self.highest)
+        base = torch.where(evaluated, base, self.highest[:, None])
+        self.tree.weight[:, : self.slots] = self._weight(phase, base, self.c)
+        self.tree.rebuild()
+        self.filled.copy_(torch.stack([(phase == p).sum(-1) for p in (LIQUID, GLASS, CRYSTAL)], -1))
+        self.enqueue()
+        self.refresh_strata()
+
+    def holds(self, slots: Tensor) -> bool:
+        return bool((self.tree.label.gather(1, slots) != UNLABELLED).all())
+
+    def _own(self) -> dict[str, Tensor]:
+        named = {f"slot.{name}": wide[:, : self.slots] for name, wide in self._wide.items()}
+        lane_tensors = ("number", "highest", "filled", "queue", "head", "tail")
+        return named | {name: getattr(self, name) for name in lane_tensors}
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {**self._own(), **self.tree.tensors()}
+
+    def refresh(self) -> None:
+        self.tree.rebuild()
+        self._room = int((self.tail - self.head).min())
+        self.refresh_strata()
+
+    def clear(self) -> None:
+        self.tree.clear()
+        for wide in self._wide.values():
+            wide.zero_()
+        self.filled.zero_()
+        self.enqueue()
+        self.refresh_strata()
+
+    def check(self) -> None:
+        self.tree.check()
+        phase = self.phase
+        counted = torch.stack([(phase == p).sum(-1) for p in (LIQUID, GLASS, CRYSTAL)], -1)
+        if bool((phase > CRYSTAL).any()) or not torch.equal(counted, self.filled.to(torch.int64)):
+            raise AssertionError(f"filled: {self.filled.tolist()} but the labels count {counted.tolist()}")
+        for name in ("c", "utility", "suspicion"):
+            values = getattr(self, name)
+            if not bool(((values >= 0) & (values <= 1)).all()):
+                raise AssertionError(f"{name}: outside [0, 1]")
+        if not torch.equal(self.tree.weight[:, : self.slots] > 0, phase != EMPTY):
+            raise AssertionError("weights: positive ones and occupied slots differ")
+        place = torch.arange(self.slots, device=phase.device)
+        waiting = (place >= self.head[:, None]) & (place < self.tail[:, None])
+        if bool(((phase.gather(1, self.queue) > LIQUID) & waiting).any()):
+            raise AssertionError("queue: names glass or crystal")

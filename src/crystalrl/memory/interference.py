@@ -1,0 +1,128 @@
+"""Which experiences are contradicted, and whose future is.
+
+Rules, by name:
+
+exists          the paper's: some stored experience lies within ε of mine in state plus action, and its reward differs
+                from mine by more than δ_r. Symmetric, so the new are flagged with the old, and the more neighbours
+                there are the surer one of them differs.
+newer_majority  more than half of the newer experiences within ε, same context and action, differ by more than δ_r; at
+                least two of them do.
+fresh_mean      the mean reward of the liquid experiences within ε, same action, differs from mine by more than δ_r.
+                Only glass and crystal can be contradicted.
+
+The last two forgive noise: an experience whose reward was at odds with its elders, too, was an outlier from the start,
+and nothing has changed. `docs/decisions/interference.md` has the measurements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from crystalrl.dynamics import LIQUID
+from crystalrl.memory.neighbours import Near, chunks, distances
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What the rules look at; every field [L, N, …].
+
+    state, action float32 vectors (a discrete action is a single code and compared for equality; see `discrete`),
+    reward, birth int64 (order of arrival), phase uint8, context int64 or None.
+    """
+
+    state: Tensor
+    action: Tensor
+    reward: Tensor
+    birth: Tensor
+    phase: Tensor
+    context: Tensor | None
+    discrete: bool
+
+    @property
+    def occupied(self) -> Tensor:
+        return self.phase > 0
+
+
+def contradicted(rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> Tensor:
+    """bool[L, N]: flagged by the rule; epsilon and delta_r float32[L, 1]."""
+    flagged = torch.zeros_like(scene.occupied)
+    if rule == "none":
+        return flagged
+    look = {"exists": _exists, "newer_majority": _newer_majority, "fresh_mean": _fresh_mean}[rule]
+    lanes, slots = scene.phase.shape
+    for part in chunks(slots, 3 * lanes, slots):
+        flagged[:, part] = look(scene, part, epsilon[:, None], delta_r[:, None])
+    return flagged & scene.occupied
+
+
+def _exists(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
+    apart = distances(scene.state[:, rows], scene.state) + _action_distance(scene, rows)
+    return ((apart < epsilon) & _differ(scene, rows, delta_r) & _others(scene, rows)).any(-1)
+
+
+def _newer_majority(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
+    near = _alike(scene, rows, epsilon)
+    newer = near & (scene.birth[:, None, :] > scene.birth[:, rows, None])
+    differ = _differ(scene, rows, delta_r)
+    against, of = (newer & differ).sum(-1), newer.sum(-1)
+    elders = near & ~newer
+    outlier = 2 * (elders & differ).sum(-1) > elders.sum(-1)
+    return (against >= 2) & (2 * against > of) & ~outlier
+
+
+def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
+    near = _alike(scene, rows, epsilon)
+    liquid = (scene.phase == LIQUID)[:, None, :]
+    reward = scene.reward[:, rows]
+    against = _far(near & liquid, scene.reward, reward, delta_r)
+    outlier = _far(near & ~liquid, scene.reward, reward, delta_r)
+    return against & ~outlier & (scene.phase[:, rows] > LIQUID)
+
+
+def _far(mask: Tensor, rewards: Tensor, mine: Tensor, delta_r: Tensor) -> Tensor:
+    """Whether the mean reward over the mask [L, R, N] differs from mine [L, R] by more than δ_r; no: none masked."""
+    count = mask.sum(-1)
+    mean = (mask * rewards[:, None, :]).sum(-1) / count.clamp_min(1)
+    return (count > 0) & ((mean - mine).abs() > delta_r[..., 0])
+
+
+def _others(scene: Scene, rows: slice) -> Tensor:
+    """bool[L, R, N]: occupied and not the row itself."""
+    number = torch.arange(scene.phase.shape[1], device=scene.phase.device)
+    return scene.occupied[:, None, :] & (number[rows, None] != number)
+
+
+def _differ(scene: Scene, rows: slice, delta_r: Tensor) -> Tensor:
+    return (scene.reward[:, rows, None] - scene.reward[:, None, :]).abs() > delta_r
+
+
+def _action_distance(scene: Scene, rows: slice) -> Tensor:
+    """As the paper adds it to the state's; for discrete actions the distance of their one-hot codes."""
+    if scene.discrete:
+        return (scene.action[:, rows] != scene.action.transpose(1, 2)) * 2**0.5
+    return distances(scene.action[:, rows], scene.action)
+
+
+def _alike(scene: Scene, rows: slice, epsilon: Tensor) -> Tensor:
+    """bool[L, R, N]: another experience in nearly the same state, (nearly) the same action and the same context."""
+    near = _others(scene, rows) & (distances(scene.state[:, rows], scene.state) < epsilon)
+    apart = _action_distance(scene, rows)
+    near &= apart == 0 if scene.discrete else apart < epsilon
+    if scene.context is not None:
+        near &= scene.context[:, rows, None] == scene.context[:, None, :]
+    return near
+
+
+def back_up(flagged: Tensor, suspicion: Tensor, near: Near, alive: Tensor, factor: float, sweeps: int) -> Tensor:
+    """W float32[L, N]: W ← max(I, factor·mean W of the neighbours of s′), from the given suspicion, so many times.
+
+    flagged bool[L, N] is I; alive bool[L, N]: whether the episode went on after s′.
+    """
+    own = flagged.to(torch.float32)
+    zero = torch.zeros(len(own), 1, device=own.device)
+    for _ in range(sweeps):
+        suspicion = torch.maximum(own, factor * near.mean(suspicion, zero, first=5) * alive)
+    return suspicion

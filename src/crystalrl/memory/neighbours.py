@@ -1,0 +1,105 @@
+"""Who is near whom: exact neighbours in torch, in chunks, on CPU or GPU.
+
+States are compared as vectors [L, N, D]: flattened, standardised per lane, and above 64 dimensions projected to 32
+random directions (or mapped by the user's own features).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from crystalrl.random import Stream, Streams, element_bits, normal_from_bits
+from crystalrl.types import Observation
+
+MOST_DIMENSIONS = 64
+PROJECTED = 32
+CHUNK_BYTES = 1 << 27
+"""Largest distance matrix held at once."""
+
+
+def flatten(obs: Observation) -> Tensor:
+    """float32[L, N, D] of an observation [L, N, …] or a dict of them."""
+    parts = list(obs.values()) if isinstance(obs, Mapping) else [obs]
+    return torch.cat([part.reshape(*part.shape[:2], -1).to(torch.float32) for part in parts], dim=-1)
+
+
+def project(vectors: Tensor, streams: Streams) -> Tensor:
+    """float32[L, N, 32] along fixed random directions of each lane, distances kept on average; as is up to 64."""
+    size = vectors.shape[-1]
+    if size <= MOST_DIMENSIONS:
+        return vectors
+    element = torch.arange(size * PROJECTED, device=vectors.device)
+    key = streams.keys[Stream.NEIGHBOURS].to(vectors.device)[:, None]
+    normal = normal_from_bits(element_bits(key, 2 * element), element_bits(key, 2 * element + 1))
+    directions = normal.view(-1, size, PROJECTED).to(torch.float32) / PROJECTED**0.5
+    return torch.bmm(vectors, directions)
+
+
+def moments(vectors: Tensor, occupied: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation [L, 1, D] over the occupied; 1 where a coordinate does not vary."""
+    weight = occupied[..., None].to(torch.float64)
+    count = weight.sum(1, keepdim=True).clamp_min(1)
+    mean = (vectors * weight).sum(1, keepdim=True) / count
+    deviation = (((vectors - mean) ** 2 * weight).sum(1, keepdim=True) / count).sqrt()
+    deviation = torch.where(deviation > 1e-6 * (1 + mean.abs()), deviation, 1.0)
+    return mean.to(torch.float32), deviation.to(torch.float32)
+
+
+def distances(rows: Tensor, columns: Tensor) -> Tensor:
+    """Euclidean distances [L, R, C] of vectors [L, R, D] and [L, C, D]."""
+    return torch.cdist(rows, columns)
+
+
+def chunks(rows: int, lanes: int, columns: int) -> Iterator[slice]:
+    """Slices of the rows whose distance matrices fit into CHUNK_BYTES."""
+    width = max(1, CHUNK_BYTES // max(1, 4 * lanes * columns))
+    for start in range(0, rows, width):
+        yield slice(start, min(start + width, rows))
+
+
+@dataclass(frozen=True)
+class Near:
+    """The nearest stored states of each successor state: slots int64[L, N, K] and which of them exist, bool."""
+
+    index: Tensor
+    exists: Tensor
+
+    def mean(self, values: Tensor, default: Tensor, first: int | None = None) -> Tensor:
+        """Mean of values [L, N] over the (first few) neighbours; the default [L, 1] where there is none."""
+        index, exists = self.index[..., :first], self.exists[..., :first]
+        picked = values.gather(1, index.flatten(1)).view_as(index) * exists
+        count = exists.sum(-1)
+        return torch.where(count > 0, picked.sum(-1) / count.clamp_min(1), default)
+
+
+def nearest(queries: Tensor, vectors: Tensor, occupied: Tensor, k: int) -> Near:
+    """The k occupied vectors nearest to query n [L, N, D] of each slot n, other than slot n itself."""
+    lanes, slots = occupied.shape
+    k = min(k, max(slots - 1, 1))
+    index = torch.zeros(lanes, slots, k, dtype=torch.int64, device=vectors.device)
+    exists = torch.zeros(lanes, slots, k, dtype=torch.bool, device=vectors.device)
+    number = torch.arange(slots, device=vectors.device)
+    for part in chunks(slots, lanes, slots):
+        apart = distances(queries[:, part], vectors)
+        apart.masked_fill_(~occupied[:, None, :] | (number[part, None] == number), torch.inf)
+        found, index[:, part] = apart.topk(k, dim=-1, largest=False)
+        exists[:, part] = torch.isfinite(found)
+    return Near(index, exists)
+
+
+def median_spacing(vectors: Tensor, occupied: Tensor, most: int = 2048) -> Tensor:
+    """float32[L, 1]: median distance of an occupied vector to its nearest other; from at most `most` of them."""
+    lanes, slots = occupied.shape
+    rows = torch.arange(0, slots, max(1, -(-slots // most)), device=vectors.device)
+    number = torch.arange(slots, device=vectors.device)
+    spacing = torch.full((lanes, len(rows)), torch.nan, device=vectors.device)
+    for part in chunks(len(rows), lanes, slots):
+        apart = distances(vectors[:, rows[part]], vectors)
+        apart.masked_fill_(~occupied[:, None, :] | (rows[part, None] == number), torch.inf)
+        closest = apart.amin(-1)
+        spacing[:, part] = torch.where(occupied[:, rows[part]] & torch.isfinite(closest), closest, torch.nan)
+    return spacing.nanmedian(-1, keepdim=True).values.nan_to_num(0.0)

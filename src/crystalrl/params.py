@@ -1,0 +1,290 @@
+"""The parameters of a crystal memory, in the paper's symbols, and its presets.
+
+Three configurations matter. `CrystalParams()` is the paper's idea with the repairs it needs; `CrystalParams.paper()` is
+the paper to the letter; `CrystalParams.anchored()` is what we recommend. `robotics`, `games` and `navigation` are the
+rows of the paper's table of settings on top of the default.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal, Self
+
+PerLane = float | Sequence[float]
+"""A number for every lane, or one number per lane."""
+
+Rule = Literal["none", "exists", "newer_majority", "fresh_mean"]
+
+
+@dataclass(frozen=True)
+class CrystalParams:
+    """How experiences crystallize, are kept and replayed. Floats may be given per lane; choices hold for all lanes."""
+
+    alpha: PerLane = 0.05
+    """α, consolidation rate per unit of time (eq. sde)."""
+    beta: PerLane = 0.005
+    """β, decrystallization rate of an experience under interference (eq. sde)."""
+    sigma: PerLane = 0.005
+    """σ, noise coefficient (eq. sde); 0 makes c deterministic."""
+    leak: PerLane = 0.0
+    """β₀, a decay that needs no interference: then c* depends on the utility. An extension of the paper."""
+    melt: PerLane | None = None
+    """μ: dc = αU(1−c)(1−W) − μ·c·W, with W the interference. None: the paper's form, −β·c·I."""
+    settle: PerLane | None = None
+    """g: α is multiplied by exp(−drift / (g·spread of outputs)), so only what has settled crystallizes. None: off."""
+
+    tau_L: PerLane = 0.3
+    """τ_L: above it liquid becomes glass."""
+    tau_C: PerLane = 0.7
+    """τ_C: above it glass becomes crystal."""
+    band_L: float = 0.05
+    """Glass becomes liquid again below τ_L − band_L."""
+    band_C: float | None = 0.05
+    """Crystal becomes glass again below τ_C − band_C. None: never (Algorithm 1 has no such move)."""
+    tau_evict: int | None = 100
+    """A crystal under interference for so many consolidations in a row is evicted; at most 255. None: off."""
+
+    w1: PerLane = 0.5
+    """Weight of the TD error in the utility (eq. utility); the three sum to 1, or to less where one is switched off."""
+    w2: PerLane = 0.3
+    """Weight of novelty in the utility."""
+    w3: PerLane = 0.2
+    """Weight of the downstream value in the utility."""
+    scale: Literal["median", "q95"] = "median"
+    """How |δ| comes to [0, 1]: |δ|/(|δ| + median of the positive ones), or |δ|/95th percentile with clipping."""
+    Z: PerLane = 50.0
+    """Visits after which novelty falls to 1/e (eq. nov)."""
+    cell: float = 0.3
+    """Width of a cell of the novelty grid, in standard deviations of each coordinate."""
+    k: int = 10
+    """Neighbours for the downstream value (eq. dv) and the backup of interference."""
+    downstream: Literal["neighbours", "random"] = "neighbours"
+    """Where the downstream value comes from; `random` is a row of the paper's ablation."""
+    boost: bool = True
+    """Whether `end_episode(episode_return=…)` raises the utility of that episode's experiences (Algorithm 3)."""
+
+    interference: Rule = "newer_majority"
+    """Which experiences count as contradicted; see `crystalrl.memory.interference`."""
+    epsilon: PerLane | None = None
+    """ε, how near a state must be to contradict. None: median distance to the nearest neighbour, at each call."""
+    delta_r: PerLane | None = None
+    """δ_r, by how much rewards must differ. None: standard deviation of the stored rewards, at each call."""
+    raw_distance: bool = False
+    """Whether ε is in raw units of the state (the paper) or in standard deviations."""
+    backup: float = 0.0
+    """W ← max(I, backup·mean W of the neighbours of s′): if my future is contradicted, my value is suspect. 0: off."""
+    sweeps: int = 2
+    """Sweeps of the backup per consolidation; it continues from the last one."""
+
+    gate: PerLane = 2.0
+    """The TD loss of an experience is weighted with (1 − c)^gate (eq. eta)."""
+    w_min: PerLane = 0.5
+    """Floor of that weight."""
+    kappa: PerLane | Mapping[str, float] = 0.0
+    """κ, strength of the anchors, for all or by anchor name."""
+    anchor_power: PerLane = 2.0
+    """p: the anchor of an experience pulls with κ·c^p."""
+
+    capacity: tuple[float, float, float] = (10.0, 5.0, 1.0)
+    """Shares of liquid, glass and crystal in the slots."""
+    batch: tuple[float, float, float] = (0.70, 0.25, 0.05)
+    """Shares of liquid, glass and crystal in a batch."""
+    phases: bool = True
+    """False: one buffer without phases (a row of the paper's ablation): c moves, but nothing is promoted."""
+    split: Literal["largest_remainder", "floor"] = "largest_remainder"
+    """How shares become whole numbers; `floor` is Algorithm 2: ⌊.70B⌋, ⌊.25B⌋, ⌈.05B⌉, the rest to liquid."""
+    overflow: Literal["reservoir", "frozen"] = "reservoir"
+    """A full crystal store: a random key per experience decides and the loser is dropped, or it stays as it is."""
+    nu: PerLane = 0.6
+    """ν, exponent of |δ| in the draw weights."""
+    is_exponent: PerLane = 0.4
+    """Exponent of the importance weights at the start."""
+    is_steps: int | None = None
+    """Environment steps over which it rises to 1. None: constant."""
+
+    integrator: Literal["beta", "euler"] = "beta"
+    """Matched Beta (exact mean and variance for any step) or Euler–Maruyama with clipping (the paper)."""
+    clock: Literal["steps", "calls"] = "steps"
+    """Time in environment steps / time_unit, or one unit per call of `consolidate` (the paper)."""
+    time_unit: int | None = 200
+    """Environment steps per unit of time. None: a tenth of the capacity, between 200 and 2,000."""
+    every: int | None = 5000
+    """Environment steps between consolidations. None: one time_unit."""
+    every_episode: bool = False
+    """Whether the end of an episode makes a consolidation due, too."""
+    slices: int = 1
+    """1: every consolidation renews all experiences; n: each n-th of them in turn, with its own time step."""
+
+    def __post_init__(self) -> None:
+        for name, low, high in _RANGES:
+            for value in numbers(getattr(self, name)):
+                if not (low <= value <= high and math.isfinite(value)):
+                    raise ValueError(f"{name}: wanted a number from {low:g} to {high:g}, got {value}")
+        for name, least in (("k", 1), ("sweeps", 1), ("slices", 1), ("time_unit", 1), ("every", 1), ("is_steps", 1)):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < least):
+                raise ValueError(f"{name}: wanted a whole number ≥ {least}, got {value!r}")
+        if self.tau_evict is not None and not 1 <= self.tau_evict <= 255:
+            raise ValueError(f"tau_evict: wanted 1 to 255 (it is counted in a byte) or None, got {self.tau_evict}")
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name}: wanted one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+        for name in ("capacity", "batch"):
+            shares = getattr(self, name)
+            if len(shares) != 3 or any(not 0 <= share < math.inf for share in shares) or shares[0] <= 0:
+                raise ValueError(f"{name}: wanted three shares ≥ 0, liquid above 0, got {shares}")
+        self._refuse_inconsistent()
+
+    def _refuse_inconsistent(self) -> None:
+        for low, high in _pairs(self.tau_L, self.tau_C):
+            if low >= high:
+                raise ValueError(f"tau_L, tau_C: wanted tau_L < tau_C, got {low} and {high}")
+        for weights in _pairs(self.w1, self.w2, self.w3):
+            if sum(weights) > 1 + 1e-6:
+                raise ValueError(f"w1, w2, w3: wanted a sum of at most 1, so that U stays in [0, 1], got {weights}")
+        if self.backup and self.interference == "none":
+            raise ValueError("backup: wanted a rule of interference to back up, got interference='none'")
+        if self.clock == "calls" and self.integrator == "euler":
+            for alpha, beta in _pairs(self.alpha, self.beta):
+                if alpha + beta > 1:
+                    raise ValueError(f"alpha, beta: wanted a sum ≤ 1 for Euler steps of 1, got {alpha} and {beta}")
+
+    @classmethod
+    def paper(cls, **changes: Any) -> Self:
+        """The paper to the letter, with the choices it leaves open made as plainly as possible."""
+        return replace(
+            cls(
+                band_C=None, tau_evict=20, scale="q95", boost=False, interference="exists", raw_distance=True,
+                w_min=0.0, split="floor", overflow="frozen", nu=0.4, integrator="euler", clock="calls",
+                every_episode=True,
+            ),
+            **changes,
+        )  # fmt: skip
+
+    @classmethod
+    def anchored(cls, **changes: Any) -> Self:
+        """What we recommend: crystals hold the network to what it said, form when settled, melt when contradicted."""
+        return replace(
+            cls(
+                alpha=0.2, melt=1.0, settle=0.3, tau_evict=None, scale="q95", boost=False, interference="fresh_mean",
+                backup=0.97, w_min=0.0, kappa=0.1, capacity=(6.0, 2.0, 8.0), batch=(0.40, 0.10, 0.50), nu=0.4,
+                time_unit=None, every=None,
+            ),
+            **changes,
+        )  # fmt: skip
+
+    @classmethod
+    def robotics(cls, **changes: Any) -> Self:
+        """Fast-changing tasks (first column of the paper's table of settings)."""
+        table = cls(alpha=0.1, beta=0.02, sigma=0.01, tau_L=0.25, tau_C=0.65, capacity=_with_crystal(0.08))
+        return replace(table, **changes)
+
+    @classmethod
+    def games(cls, **changes: Any) -> Self:
+        """Moderate change (second column)."""
+        return replace(cls(capacity=_with_crystal(0.06)), **changes)
+
+    @classmethod
+    def navigation(cls, **changes: Any) -> Self:
+        """Slow change (third column)."""
+        table = cls(
+            alpha=0.01, beta=0.001, sigma=0.002, tau_L=0.35, tau_C=0.8, time_unit=1000, capacity=_with_crystal(0.05)
+        )
+        return replace(table, **changes)
+
+    def unit(self, slots: int) -> int:
+        """Environment steps per unit of time in a memory of so many slots."""
+        return self.time_unit if self.time_unit is not None else round(min(max(0.1 * slots, 200), 2000))
+
+    def interval(self, slots: int) -> int:
+        """Environment steps between consolidations."""
+        return self.every if self.every is not None else self.unit(slots)
+
+    def caps(self, slots: int) -> tuple[int, int, int]:
+        """Slots of liquid, glass and crystal; they sum to all slots, and liquid has at least one."""
+        if not self.phases:
+            return slots, 0, 0
+        glass, crystal = (round(share / sum(self.capacity) * (slots - 1)) for share in self.capacity[1:])
+        return slots - glass - crystal, glass, crystal
+
+    def describe(self, slots: int, utility: float = 0.5, interference: float = 0.0) -> str:
+        """What these numbers mean, in words: times in environment steps for an experience of the given utility."""
+        gain, loss, steps = self._rates(utility, interference, slots)
+        target = gain / (gain + loss) if gain + loss else 0.0
+        liquid, glass, crystal = self.caps(slots)
+        lines = [
+            f"An experience of utility {utility:g} under interference {interference:g}:",
+            *(f"  becomes {name} after {_time(tau, target, gain + loss, steps)}" for name, tau in self._thresholds()),
+            f"  tends to c* = {target:.3f}",
+            f"Slots: {liquid:,} liquid, {glass:,} glass, {crystal:,} crystal.",
+            f"Consolidation every {self.interval(slots):,} environment steps"
+            + (" and at the end of each episode." if self.every_episode else "."),
+        ]
+        return "\n".join(lines)
+
+    def _rates(self, utility: float, interference: float, slots: int) -> tuple[float, float, float]:
+        """Gain and loss per unit of time, and environment steps per unit."""
+        alpha, beta, leak = (numbers(x)[0] for x in (self.alpha, self.beta, self.leak))
+        steps = self.interval(slots) if self.clock == "calls" else self.unit(slots)
+        if self.melt is None:
+            return alpha * utility, beta * interference + leak, steps
+        return alpha * utility * (1 - interference), numbers(self.melt)[0] * interference + leak, steps
+
+    def _thresholds(self) -> tuple[tuple[str, float], tuple[str, float]]:
+        return ("glass", numbers(self.tau_L)[0]), ("crystal", numbers(self.tau_C)[0])
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        known = {f.name for f in fields(cls)}
+        given: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items() if n in known}
+        return cls(**given)
+
+
+_RANGES = [
+    ("alpha", 0, 1e6), ("beta", 0, 1e6), ("sigma", 0, 1e3), ("leak", 0, 1e6), ("melt", 0, 1e6), ("settle", 1e-9, 1e9),
+    ("tau_L", 0, 1), ("tau_C", 0, 1), ("band_L", 0, 1), ("band_C", 0, 1), ("w1", 0, 1), ("w2", 0, 1), ("w3", 0, 1),
+    ("Z", 1e-9, 1e12), ("cell", 1e-9, 1e9), ("epsilon", 0, 1e30), ("delta_r", 0, 1e30), ("backup", 0, 1),
+    ("gate", 0, 100), ("w_min", 0, 1), ("kappa", 0, 1e9), ("anchor_power", 0, 100), ("nu", 0, 1), ("is_exponent", 0, 1),
+]  # fmt: skip
+
+_CHOICES = {
+    "scale": ("median", "q95"),
+    "downstream": ("neighbours", "random"),
+    "interference": ("none", "exists", "newer_majority", "fresh_mean"),
+    "split": ("largest_remainder", "floor"),
+    "overflow": ("reservoir", "frozen"),
+    "integrator": ("beta", "euler"),
+    "clock": ("steps", "calls"),
+}
+
+
+def numbers(value: PerLane | Mapping[str, float] | None) -> list[float]:
+    """The numbers in a field: none for None, one for a scalar, those of every lane or name otherwise."""
+    if value is None:
+        return []
+    if isinstance(value, Mapping):
+        return [float(v) for v in value.values()]
+    return [float(v) for v in value] if isinstance(value, Sequence) else [float(value)]
+
+
+def _pairs(*values: PerLane) -> list[tuple[float, ...]]:
+    """Numbers of several fields lane by lane; a scalar goes with every lane."""
+    lists = [numbers(value) for value in values]
+    lanes = max(len(each) for each in lists)
+    return list(zip(*(each * lanes if len(each) == 1 else each for each in lists), strict=True))
+
+
+def _with_crystal(share: float) -> tuple[float, float, float]:
+    """Capacity with a given crystal share, the rest divided 2 : 1."""
+    return (1 - share) * 2 / 3, (1 - share) / 3, share
+
+
+def _time(tau: float, target: float, rate: float, steps: float) -> str:
+    if target <= tau:
+        return f"no time: its mean never passes {tau:g}"
+    return f"{-math.log(1 - tau / target) / rate * steps:,.0f} environment steps"
