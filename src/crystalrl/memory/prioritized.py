@@ -13,6 +13,7 @@ from crystalrl.memory.ledger import Ring
 from crystalrl.random import Streams
 
 PerLane = float | Sequence[float]
+SMALLEST = torch.finfo(torch.float32).tiny
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,9 @@ class PrioritizedParams:
             raise ValueError(f"is_steps: wanted a whole number ≥ 1 or None, got {self.is_steps}")
         if not 0 < self.epsilon < float("inf"):
             raise ValueError(f"epsilon: wanted a finite number > 0, got {self.epsilon}")
+        highest = max(self.alpha) if isinstance(self.alpha, Sequence) else self.alpha
+        if self.epsilon < 1 and self.epsilon**highest < SMALLEST:
+            raise ValueError(f"epsilon: wanted ε^alpha ≥ {SMALLEST:.3g}, a float32 above zero, got {self.epsilon}")
 
 
 def per_lane(name: str, value: PerLane, lanes: int, device: torch.device) -> Tensor:
