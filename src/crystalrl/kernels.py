@@ -98,11 +98,14 @@ def _compile(numba: Any) -> ModuleType:
                 claims[lane, slot[lane, b], 1] = claims[lane, slot[lane, b], 0]
 
     @jit
-    def sample(tree: Any, key: Any, tick: Any, stratum: Any, count: Any, beta: Any, slot: Any, out: Any) -> None:
-        """Draw, and weigh: out f32[L, B] = (count·share)^(−β) over its largest in the lane.
+    def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: Any, slot: Any, out: Any) -> None:
+        """Draw, and weigh: out f32[L, B] = (count·share)^(−β) over its largest in the lane, times the gate.
 
-        key u64[L], tick u64; count f64[L, S], beta f64[L, 1].
+        random = (key u64[L], tick u64); count f64[L, S], beta f64[L, 1]; gate = (c f32[L, N], power f64[L, 1], floor
+        f64[L, 1]): max((1 − c)^power, floor), or 1 if c is empty.
         """
+        key, tick = random
+        c, power, floor = gate
         share, uniform = np.empty(stratum.shape), np.empty(stratum.shape)
         fill_uniform(key, tick, uniform)
         descend(tree, uniform, stratum, slot, share)
@@ -113,6 +116,9 @@ def _compile(numba: Any) -> ModuleType:
                 highest = max(highest, share[lane, b])
             for b in range(share.shape[1]):
                 out[lane, b] = share[lane, b] / highest
+                if c.shape[1] > 0:
+                    plastic = (1.0 - np.float64(c[lane, slot[lane, b]])) ** power[lane, 0]
+                    out[lane, b] *= max(plastic, floor[lane, 0])
 
     @jit
     def _sum_leaves(tree: Any, lane: int, s: int, node: int) -> None:
@@ -180,9 +186,14 @@ def _compile(numba: Any) -> ModuleType:
                 break
 
     @jit
-    def learn(tree: Any, slot: Any, magnitude: Any, epsilon: float, exponent: Any, highest: Any) -> None:
-        """Reweigh drawn slots of the only stratum with (magnitude + ε)^exponent, except those renewed since."""
-        claims = tree[3]
+    def learn(tree: Any, state: Any, slot: Any, magnitude: Any, epsilon: float, exponent: Any, highest: Any) -> None:
+        """Reweigh drawn slots with (magnitude + ε)^exponent, except those renewed since.
+
+        state = (c, error) f32[L, N], both empty for a single stratum. With phases: glass weighs √c as much and crystal
+        c, whatever the error, and `error` is written.
+        """
+        claims, label, (c, error) = tree[3], tree[1], state
+        mark = np.zeros(slot.shape, np.uint8)
         kept, value = np.empty(slot.shape, np.int64), np.empty(slot.shape, np.float32)
         for lane in range(slot.shape[0]):
             for b in range(slot.shape[1]):
@@ -192,9 +203,17 @@ def _compile(numba: Any) -> ModuleType:
                 value[lane, b] = (np.float64(magnitude[lane, b]) + epsilon) ** exponent[lane, 0]
                 if kept[lane, b] >= 0:
                     highest[lane] = max(highest[lane], value[lane, b])
+                if kept[lane, b] >= 0 and c.shape[1] > 0:
+                    error[lane, i] = magnitude[lane, b]
+                    mark[lane, b] = label[lane, i]
+                    if mark[lane, b] == 1:
+                        value[lane, b] *= np.sqrt(c[lane, i])
+                    elif mark[lane, b] == 2:
+                        value[lane, b] = c[lane, i]
+                    value[lane, b] = max(value[lane, b], np.float32(epsilon))
             for b in range(slot.shape[1]):
                 claims[lane, slot[lane, b], 1] = -1
-        raise_sums(tree, kept, value, np.zeros(slot.shape, np.uint8))
+        raise_sums(tree, kept, value, mark)
 
     @jit
     def build_sums(tree: Any) -> None:

@@ -100,8 +100,8 @@ def lane_seeds(seed: int | Sequence[int], lanes: int) -> list[int]:
     seeds = [int(seed) + i for i in range(lanes)] if isinstance(seed, int | np.integer) else [int(s) for s in seed]
     if len(seeds) != lanes:
         raise ValueError(f"seed: wanted one integer, or {lanes} integers (one per lane), got {len(seeds)}")
-    if any(s < 0 for s in seeds):
-        raise ValueError(f"seed: wanted integers ≥ 0, got {seeds}")
+    if any(not 0 <= s < 1 << 63 for s in seeds):
+        raise ValueError(f"seed: wanted integers ≥ 0 and < 2⁶³, got {seeds}")
     return seeds
 
 

@@ -99,12 +99,13 @@ class CrystalMemory(ReplayMemory):
         0, or more for demonstrations that deserve trust from the start.
         """
         if crystallization is not None:
-            self.ledger.incoming = self._checked_c(crystallization)
+            self.ledger.incoming, self.ledger.trusted = self._checked_c(crystallization), True
         try:
             slots = super().add(transition, valid=valid)
         finally:
             if crystallization is not None:
                 self.ledger.incoming = torch.zeros(self.lanes, 1, device=self.device)
+                self.ledger.trusted = False
         self._counters[0] += self.spec.envs
         if self.params.every_episode:
             for flag in (transition.terminated, transition.truncated):

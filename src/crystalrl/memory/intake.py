@@ -168,7 +168,10 @@ def _part(given: Any, role: str, name: str, spec: StorageSpec) -> Any:
 def _array(value: ArrayLike) -> NDArray[Any]:
     if isinstance(value, np.ndarray):
         return value
-    return value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+    if not isinstance(value, Tensor):
+        return np.asarray(value)
+    value = value.detach().cpu()
+    return (value.float() if value.dtype == torch.bfloat16 else value).numpy()  # NumPy has no bfloat16
 
 
 def _refuse_kind(name: str, array: NDArray[Any], wanted: np.dtype[Any]) -> None:

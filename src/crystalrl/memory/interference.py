@@ -59,40 +59,42 @@ def contradicted(rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> T
 
 
 def _exists(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
-    apart = distances(scene.state[:, rows], scene.state) + _action_distance(scene, rows)
-    return ((apart < epsilon) & _differ(scene, rows, delta_r) & _others(scene, rows)).any(-1)
+    near = distances(scene.state[:, rows], scene.state) + _action_distance(scene, rows) < epsilon
+    near &= _differ(scene, rows, delta_r)
+    near &= scene.occupied[:, None, :]
+    return _without_self(near, rows).any(-1)
 
 
 def _newer_majority(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
-    near = _alike(scene, rows, epsilon)
-    newer = near & (scene.birth[:, None, :] > scene.birth[:, rows, None])
-    differ = _differ(scene, rows, delta_r)
-    against, of = (newer & differ).sum(-1), newer.sum(-1)
-    elders = near & ~newer
-    outlier = 2 * (elders & differ).sum(-1) > elders.sum(-1)
-    return (against >= 2) & (2 * against > of) & ~outlier
+    near = _alike(scene, rows, epsilon) & scene.occupied[:, None, :]
+    against = near & _differ(scene, rows, delta_r)
+    newer = scene.birth[:, None, :] > scene.birth[:, rows, None]
+    newer_against, newer_all = _count(against & newer), _count(near & newer)
+    elders_against, elders_all = _count(against) - newer_against, _count(near) - newer_all
+    outlier = 2 * elders_against > elders_all
+    return (newer_against >= 2) & (2 * newer_against > newer_all) & ~outlier
 
 
 def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
-    near = _alike(scene, rows, epsilon)
-    liquid = (scene.phase == LIQUID)[:, None, :]
-    reward = scene.reward[:, rows]
-    against = _far(near & liquid, scene.reward, reward, delta_r)
-    outlier = _far(near & ~liquid, scene.reward, reward, delta_r)
-    return against & ~outlier & (scene.phase[:, rows] > LIQUID)
+    fresh, solid = ((scene.phase == LIQUID), (scene.phase > LIQUID))
+    columns = torch.stack([fresh, fresh * scene.reward, solid, solid * scene.reward], -1)
+    near = _alike(scene, rows, epsilon).to(torch.float32)
+    fresh_count, fresh_sum, solid_count, solid_sum = torch.bmm(near, columns).unbind(-1)
+    mine, limit = scene.reward[:, rows], delta_r[..., 0]
+    against = (fresh_count > 0) & ((fresh_sum / fresh_count.clamp_min(1) - mine).abs() > limit)
+    outlier = (solid_count > 0) & ((solid_sum / solid_count.clamp_min(1) - mine).abs() > limit)
+    return against & ~outlier & solid[:, rows]
 
 
-def _far(mask: Tensor, rewards: Tensor, mine: Tensor, delta_r: Tensor) -> Tensor:
-    """Whether the mean reward over the mask [L, R, N] differs from mine [L, R] by more than δ_r; no: none masked."""
-    count = mask.sum(-1)
-    mean = (mask * rewards[:, None, :]).sum(-1) / count.clamp_min(1)
-    return (count > 0) & ((mean - mine).abs() > delta_r[..., 0])
+def _count(mask: Tensor) -> Tensor:
+    """Entries of the mask [L, R, N] per row; through floats, which torch adds up far faster than booleans."""
+    return mask.to(torch.float32).sum(-1)
 
 
-def _others(scene: Scene, rows: slice) -> Tensor:
-    """bool[L, R, N]: occupied and not the row itself."""
-    number = torch.arange(scene.phase.shape[1], device=scene.phase.device)
-    return scene.occupied[:, None, :] & (number[rows, None] != number)
+def _without_self(near: Tensor, rows: slice) -> Tensor:
+    row = torch.arange(near.shape[1], device=near.device)
+    near[:, row, row + rows.start] = False
+    return near
 
 
 def _differ(scene: Scene, rows: slice, delta_r: Tensor) -> Tensor:
@@ -107,13 +109,15 @@ def _action_distance(scene: Scene, rows: slice) -> Tensor:
 
 
 def _alike(scene: Scene, rows: slice, epsilon: Tensor) -> Tensor:
-    """bool[L, R, N]: another experience in nearly the same state, (nearly) the same action and the same context."""
-    near = _others(scene, rows) & (distances(scene.state[:, rows], scene.state) < epsilon)
-    apart = _action_distance(scene, rows)
-    near &= apart == 0 if scene.discrete else apart < epsilon
+    """bool[L, R, N]: another slot in nearly the same state, (nearly) the same action and the same context."""
+    near = distances(scene.state[:, rows], scene.state) < epsilon
+    if scene.discrete:
+        near &= scene.action[:, rows] == scene.action.transpose(1, 2)
+    else:
+        near &= distances(scene.action[:, rows], scene.action) < epsilon
     if scene.context is not None:
         near &= scene.context[:, rows, None] == scene.context[:, None, :]
-    return near
+    return _without_self(near, rows)
 
 
 def back_up(flagged: Tensor, suspicion: Tensor, near: Near, alive: Tensor, factor: float, sweeps: int) -> Tensor:

@@ -48,13 +48,17 @@ class Field:
 
 
 class Layout:
-    """The fields of a row. Widest dtype first, so that every field is aligned."""
+    """The fields of a row. Widest dtype first, so that every field is aligned.
+
+    Parts of a dict observation lie in order of name: however the user ordered them, a file means the same.
+    """
 
     def __init__(self, spec: StorageSpec) -> None:
         wanted: list[tuple[str, Shape, torch.dtype]] = []
         for role in ("obs", "next_obs"):
             wanted += [
-                (column_name(role, name), shape, spec.obs_dtypes[name]) for name, shape in spec.obs_shapes.items()
+                (column_name(role, name), shape, spec.obs_dtypes[name])
+                for name, shape in sorted(spec.obs_shapes.items())
             ]
         discrete = isinstance(spec.action, int)
         wanted.append(("action", (), torch.int64) if discrete else ("action", spec.action, spec.action_dtype))  # type: ignore[arg-type]
@@ -88,8 +92,8 @@ class Layout:
 
     def float_spans(self, rows: NDArray[np.int64]) -> list[NDArray[Any]]:
         """Views of everything in the rows that must be finite, adjacent fields of one dtype together."""
-        floats = [f for f in self.fields.values() if f.dtype in FLOATS]
-        spans = [list(group) for _, group in groupby(floats, key=lambda f: f.dtype)]
+        runs = ((dtype, list(run)) for dtype, run in groupby(self.fields.values(), key=lambda f: f.dtype))
+        spans = [run for dtype, run in runs if dtype in FLOATS]
         return [rows.view(g[0].numpy_dtype)[..., g[0].begin : g[-1].begin + g[-1].size] for g in spans]
 
     def torch_views(self, rows: Tensor) -> dict[str, Tensor]:

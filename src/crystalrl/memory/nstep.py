@@ -36,7 +36,7 @@ class NStep:
         self.rows = torch.where(here[..., None], rows[:, :, None], self.rows)
         self.last = torch.where(valid[..., None], rows, self.last)
         growing = valid[..., None] & ((self.length > 0) | here)
-        step = self.gamma**self.length * columns["reward"].to(torch.float64)[..., None]
+        step = self.gamma ** self.length.to(torch.float64) * columns["reward"].to(torch.float64)[..., None]
         self.reward = torch.where(growing, torch.where(here, 0.0, self.reward) + step, self.reward)
         self.length = self.length + growing
         ended = valid & (columns["ending"] > 0)
@@ -56,7 +56,7 @@ class NStep:
                 column.copy_(last[name].unsqueeze(2).expand_as(column))
         going_on = ((ending & TERMINATED) == 0)[..., None]
         columns["reward"].copy_(self.reward)
-        columns["discount"].copy_(self.gamma**self.length * going_on)
+        columns["discount"].copy_(self.gamma ** self.length.to(torch.float64) * going_on)
         columns["ending"].copy_(ending[..., None].expand_as(closing))
         self._drop(closing)
         return out.flatten(1, 2), closing.flatten(1, 2)
@@ -72,7 +72,7 @@ class NStep:
         self.rows = self.rows.gather(2, source[..., None].expand_as(self.rows))
 
     def clear(self) -> None:
-        self.length = torch.zeros_like(self.length)
+        self.length.zero_()  # in place: `tensors` hands out live ones
 
     def tensors(self) -> dict[str, Tensor]:
         return {"rows": self.rows, "last": self.last, "reward": self.reward, "length": self.length}

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crystalrl.memory.draw import WeightTree
+from crystalrl.memory.draw import Learning, WeightTree
 from crystalrl.memory.ledger import Ring
 from crystalrl.random import Streams
 
 PerLane = float | Sequence[float]
+SMALLEST = torch.finfo(torch.float32).tiny
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,9 @@ class PrioritizedParams:
             raise ValueError(f"is_steps: wanted a whole number ≥ 1 or None, got {self.is_steps}")
         if not 0 < self.epsilon < float("inf"):
             raise ValueError(f"epsilon: wanted a finite number > 0, got {self.epsilon}")
+        highest = max(self.alpha) if isinstance(self.alpha, Sequence) else self.alpha
+        if self.epsilon < 1 and self.epsilon**highest < SMALLEST:
+            raise ValueError(f"epsilon: wanted ε^alpha ≥ {SMALLEST:.3g}, a float32 above zero, got {self.epsilon}")
 
 
 def per_lane(name: str, value: PerLane, lanes: int, device: torch.device) -> Tensor:
@@ -66,6 +70,8 @@ class PrioritizedLedger:
         self.beta = per_lane("beta", params.beta, lanes, device)
         self.highest = torch.ones(lanes, dtype=torch.float32, device=device)
         """Largest draw weight seen so far: what a new experience gets."""
+        nothing = torch.zeros(lanes, 0, device=device)
+        self.rule = Learning(params.epsilon, self.alpha, self.highest, nothing, nothing)
         self._zeros = torch.zeros(0, dtype=torch.uint8)
 
     @property
@@ -108,7 +114,7 @@ class PrioritizedLedger:
         return self._zeros
 
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
-        self.tree.learn(slots, magnitude, self.params.epsilon, self.alpha, self.highest)
+        self.tree.learn(slots, magnitude, self.rule)
 
     def holds(self, slots: Tensor) -> bool:
         return self.ring.holds(slots)

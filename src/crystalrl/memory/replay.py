@@ -207,7 +207,7 @@ class ReplayMemory:
         if slots.dtype != torch.int64 or not error.is_floating_point():
             raise TypeError(f"update: wanted an int64 index and floating td_error, got {slots.dtype} and {error.dtype}")
         if self.device.type == "cpu":
-            magnitude = np.abs(error.numpy()).astype(np.float32, copy=False)
+            magnitude = np.abs(error.to(torch.float32).numpy())
             self._refuse_values(slots.numpy(), magnitude)
             if not self.ledger.holds(slots.view(self.lanes, -1)):
                 raise ValueError("index: wanted slots that hold an experience, got empty ones (from before a clear?)")

@@ -1,0 +1,101 @@
+"""What `import crystalrl` brings in, and what it offers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import crystalrl
+
+UNWANTED = {"numba", "llvmlite", "faiss", "scipy", "gymnasium", "matplotlib", "ray", "safetensors", "rich", "sklearn"}
+
+LOADED = """
+import json, sys
+before = set(sys.modules)
+{0}
+print(json.dumps(sorted({{name.split(".")[0] for name in set(sys.modules) - before}})))
+"""
+
+
+def loaded_by(statement: str) -> set[str]:
+    done = subprocess.run([sys.executable, "-c", LOADED.format(statement)], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+def test_import_loads_torch_and_numpy_and_nothing_else_of_weight() -> None:
+    loaded = loaded_by("import crystalrl")
+    assert {"torch", "numpy", "crystalrl"} <= loaded
+    assert not loaded & UNWANTED
+    assert loaded - loaded_by("import torch, numpy") - set(sys.stdlib_module_names) == {"crystalrl"}
+
+
+def test_import_gives_no_warning_and_prints_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "import crystalrl"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == done.stderr == ""
+
+
+def test_import_does_not_touch_global_random_state() -> None:
+    code = """
+import random, numpy as np, torch
+def states(): return random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
+random.seed(0); np.random.seed(0); torch.manual_seed(0)
+before = states()
+from crystalrl import PrioritizedMemory, Transition
+memory = PrioritizedMemory(10, obs=(2,), action=2)
+memory.add(Transition([0., 0.], 0, 0., [0., 0.], False)); memory.sample(5)
+assert states() == before
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_all_is_what_is_documented() -> None:
+    assert sorted(crystalrl.__all__) == [
+        "Anchor",
+        "Batch",
+        "CheckpointError",
+        "Consolidation",
+        "CrystalMemory",
+        "CrystalParams",
+        "Evaluation",
+        "Memory",
+        "PrioritizedMemory",
+        "ReservoirMemory",
+        "Transition",
+        "UniformMemory",
+        "__version__",
+        "load_memory",
+    ]
+    assert all(hasattr(crystalrl, name) for name in crystalrl.__all__)
+    assert all(getattr(crystalrl, name).__doc__ for name in crystalrl.__all__ if name != "__version__")
+    assert list(crystalrl.__all__) == sorted(crystalrl.__all__)
+
+
+def test_version_has_three_numbers() -> None:
+    assert len([int(part) for part in crystalrl.__version__.split(".")[:3]]) == 3
+
+
+@pytest.mark.parametrize("how", ["missing", "switched off"])
+def test_memories_work_where_numba_is_missing_or_switched_off(how: str) -> None:
+    code = """
+import os, sys
+if sys.argv[1] == "missing":
+    sys.modules["numba"] = None  # importing it raises ImportError
+else:
+    os.environ["CRYSTALRL_NUMBA"] = "0"
+from crystalrl import kernels
+assert kernels.load() is None
+from crystalrl import PrioritizedMemory, Transition
+memory = PrioritizedMemory(10, obs=(2,), action=2)
+for k in range(15):
+    memory.add(Transition([float(k), 0.], 0, 0., [0., 0.], False))
+batch = memory.sample(5)
+memory.update(batch.index, batch.reward)
+memory.check()
+assert "numba.core" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code, how], check=True)
