@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import tyro
 from rich.console import Console
 from rich.table import Table as Lines
@@ -18,7 +16,7 @@ from crystalrl.report import html, live, markdown, text
 from crystalrl.report.text import Grid
 from crystalrl.study import catalogue
 from crystalrl.study.analysis import load_results
-from crystalrl.study.execute import best_device, execute
+from crystalrl.study.execute import best_device, execute, prepare
 from crystalrl.study.plan import plan
 from crystalrl.study.spec import SECTIONS, RunSpec, Value
 from crystalrl.study.store import Store
@@ -152,25 +150,10 @@ def _obey(command: object, sections: Mapping[str, Any], console: Console) -> Non
 
 def _run_table(table: Table, out: Path, device: str, console: Console) -> None:
     where = device or best_device()
-    if where == "cpu":
-        _prepare_cpu()
+    prepare(where)
     groups, store = plan(table.runs()), Store(out, table.to_toml())
     live.follow(execute(groups, store, where), groups, console)
     _report(out, console)
-
-
-def _prepare_cpu() -> None:
-    """One thread (the tensors are small), freed memory kept (fresh pages cost as much as the arithmetic here), denormal
-    numbers as zero.
-    """
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
-    try:
-        library = ctypes.CDLL(None)
-        library.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
-        library.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
-    except (OSError, AttributeError):
-        pass  # another C library: only slower
 
 
 def _report(folder: Path, console: Console) -> None:

@@ -42,7 +42,7 @@ class Store:
             raise ValueError(
                 f"out: wanted an empty folder or results of this spec, got those of another in {self.folder}"
             )
-        if not path.exists() and self.folder.exists() and any(self.folder.iterdir()):
+        if not path.exists() and self.folder.exists() and any(file.suffix != ".tmp" for file in self.folder.iterdir()):
             raise ValueError(f"out: wanted an empty folder or results of this spec, got other files in {self.folder}")
         self.folder.mkdir(parents=True, exist_ok=True)
         if not path.exists():
