@@ -100,11 +100,11 @@ def take_sections(arguments: Sequence[str]) -> tuple[list[str], dict[str, dict[s
     sections: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
     words = iter(arguments)
     for word in words:
-        section, _, name = word.removeprefix("--").replace("-", "_").partition(".")
+        option, given, value = word.partition("=")
+        section, _, name = option.removeprefix("--").replace("-", "_").partition(".")
         if not (word.startswith("--") and section in sections and name):
             rest.append(word)
             continue
-        name, given, value = name.partition("=")
         sections[section][name] = parse_choice(value if given else next(words, ""))
     return rest, sections
 

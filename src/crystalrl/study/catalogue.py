@@ -160,8 +160,10 @@ def check(spec: RunSpec) -> None:
                     )
             try:
                 kind.settings(cell.preset, getattr(cell, section))
-            except (TypeError, ValueError) as error:
+            except ValueError as error:
                 raise ValueError(f"{section}.{error}") from error
+            except TypeError as error:
+                raise ValueError(f"{section}: wanted values of the right kind, got {getattr(cell, section)}") from error
 
 
 def check_suite(name: str) -> None:
