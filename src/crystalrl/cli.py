@@ -162,7 +162,7 @@ def _report(folder: Path, console: Console) -> None:
     for inner in _folders(folder):
         results = load_results(inner)
         console.print(f"\n[bold]{results.table.title or results.table.suite}[/bold]")
-        console.print(_lines(text.main_table(results)))
+        console.print(_lines(text.main_table(results, text.BRIEF)))
         if len(results.rows) > 1:
             console.print(_lines(text.comparison_table(results)))
         console.print(text.headline(results), highlight=False)
@@ -203,4 +203,14 @@ def _about(tables: Mapping[str, Table]) -> str:
 def _demo(out: Path, console: Console) -> None:
     (table,) = load_study("demo").values()
     _run_table(table, out, "cpu", console)
-    console.print("On your own agent: see examples/, or `crystalrl run --help`.", highlight=False)
+    console.print(OWN_AGENT, highlight=False, soft_wrap=True)
+
+
+OWN_AGENT = """
+On your own agent:
+  memory = CrystalMemory(100_000, obs=(17,), action=6, params=CrystalParams.anchored(), anchor={"q": (6,)})
+  memory.add(Transition(obs, action, reward, next_obs, terminated, truncated))
+  batch = memory.sample(256)     # your loss: batch.weight · TD error² + batch.anchor["q"].coefficient · (q − target)²
+  memory.update(batch.index, td_error)
+  if memory.due: memory.consolidate(lambda batch: Evaluation(td_errors(batch), {"q": network(batch.obs)}))
+More seeds, tasks and designs: `crystalrl run --help`, `crystalrl list`."""

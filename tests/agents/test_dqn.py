@@ -6,7 +6,7 @@ import torch
 from crystalrl.agents import DQN, DQNParams
 from crystalrl.random import Streams
 from crystalrl.study.plan import plan
-from crystalrl.study.run import Scored, run
+from crystalrl.study.run import Curve, run
 from crystalrl.study.spec import RunSpec
 from crystalrl.types import Anchor, Batch
 
@@ -84,9 +84,10 @@ def test_a_restored_agent_goes_on_as_the_original() -> None:
 
 @pytest.mark.slow
 def test_dqn_balances_the_pole() -> None:
+    """A Q-learner's scores go up and down: the second half of learning counts, not its last moment."""
     spec = RunSpec(
-        "cartpole", seeds=(0, 1), steps=40_000, capacity=20_000, batch=64, envs=4, warmup=1000, episodes=10, points=1,
-        epsilon=0.05, explore=0.4, agent_params={"gamma": 0.99, "learning_rate": 5e-4, "dueling": True},
+        "cartpole", seeds=(0, 1, 2), steps=30_000, capacity=15_000, batch=64, envs=2, warmup=1000, episodes=10,
+        points=6, epsilon=0.05, explore=0.2, agent_params={"gamma": 0.99, "width": 64},
     )  # fmt: skip
-    final = [event.score for event in run(plan({"row": spec})[0]) if isinstance(event, Scored)][-1]
-    assert final.mean() >= 195
+    curve = [event.score for event in run(plan({"row": spec})[0]) if isinstance(event, Curve)]
+    assert torch.stack(curve[3:]).mean() >= 195

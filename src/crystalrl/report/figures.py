@@ -10,8 +10,26 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from crystalrl.study.analysis import Results
+from crystalrl.study.stats import summarise
 
 COLOURS = ("#1b6ca8", "#d1495b", "#e3a72f", "#3c8d5a", "#7d5ba6", "#7a7a7a", "#20a4a4", "#b5651d", "#444444", "#c06c84")
+
+
+def interval_figure(results: Results, metric: str = "AP") -> str:
+    """Mean and 95 % interval of every row, one line each, the first on top."""
+    figure = Figure(figsize=(7.4, 0.6 + 0.3 * len(results.rows)), layout="constrained")
+    axis = figure.subplots()
+    for place, row in enumerate(results.rows):
+        s = summarise(row.chosen.metrics[metric])
+        axis.plot([s.low, s.high], [place, place], color=COLOURS[place % len(COLOURS)], linewidth=5, alpha=0.35)
+        axis.plot(s.mean, place, "o", color=COLOURS[place % len(COLOURS)], markersize=6)
+    axis.set_yticks(range(len(results.rows)), [row.chosen.name for row in results.rows], fontsize=8)
+    axis.invert_yaxis()
+    axis.set_xlim(0, max(1.02, *(row.chosen.metrics[metric].max() for row in results.rows)))
+    axis.set_xlabel("mean score on all tasks at the end", fontsize=8)
+    axis.tick_params(labelsize=8)
+    axis.grid(axis="x", alpha=0.25)
+    return _svg(figure)
 
 
 def matrix_figure(results: Results) -> str:
@@ -24,14 +42,23 @@ def matrix_figure(results: Results) -> str:
     for axis in axes[len(rows) :]:
         axis.set_axis_off()
     for axis, row in zip(axes, rows, strict=False):
-        image = axis.imshow(row.chosen.R.mean(axis=0), vmin=0, vmax=1, cmap="viridis", aspect="auto")
+        mean = row.chosen.R.mean(axis=0)
+        image = axis.imshow(mean, vmin=0, vmax=1, cmap="viridis", aspect="auto")
+        if mean.size <= 40:
+            _write_numbers(axis, mean)
         axis.set_title(row.chosen.name, fontsize=9)
         axis.set_xlabel("score on task", fontsize=8)
-        axis.set_ylabel("after learning", fontsize=8)
+        axis.set_ylabel("tasks learnt", fontsize=8)
         axis.set_xticks(range(len(results.tasks)), [str(task + 1) for task in results.tasks], fontsize=7)
         axis.tick_params(labelsize=7)
     figure.colorbar(image, ax=axes.tolist(), shrink=0.7, label="score")
     return _svg(figure)
+
+
+def _write_numbers(axis: Any, mean: Any) -> None:
+    for (line, column), value in np.ndenumerate(mean):
+        colour = "black" if value > 0.6 else "white"
+        axis.text(column, line, f"{value:.2f}", ha="center", va="center", fontsize=6, color=colour)
 
 
 def course_figure(results: Results) -> str:
@@ -71,8 +98,10 @@ def phase_figure(results: Results) -> str | None:
     for axis, row in zip(figure.subplots(1, len(rows), squeeze=False)[0], rows, strict=True):
         at, filled = phase_course(results, row.chosen.name, phases)
         axis.stackplot(at, filled, labels=phases, colors=("#8ecae6", "#b8b8d1", "#023e8a"))
+        for stage in range(1, len(results.tasks)):
+            axis.axvline(stage * results.table.rows[row.name].steps, color="white", linewidth=0.8, linestyle=":")
         axis.set_title(row.chosen.name, fontsize=9)
-        axis.set_xlabel("environment steps", fontsize=8)
+        axis.set_xlabel("environment steps (dotted: a new task)", fontsize=8)
         axis.set_ylabel("experiences", fontsize=8)
         axis.tick_params(labelsize=7)
         axis.legend(fontsize=7, loc="upper left")
@@ -98,6 +127,7 @@ def _finish(axis: Any, across: str, up: str, count: int) -> None:
     axis.set_ylabel(up)
     axis.set_ylim(-0.03, 1.03)
     axis.set_xlim(0, count)
+    axis.set_xticks(range(count + 1))
     axis.grid(alpha=0.25)
     axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 

@@ -13,10 +13,10 @@ from crystalrl.study.run import Consolidated, Event, Scored
 from crystalrl.study.run import Progress as Step
 
 COLUMNS = (
-    TextColumn("{task.description:24.24}"),
-    BarColumn(bar_width=24),
-    TextColumn("{task.fields[where]:>9}"),
-    TextColumn("{task.fields[speed]:>14}"),
+    TextColumn("{task.description:20.20}"),
+    BarColumn(bar_width=8),
+    TextColumn("{task.fields[where]:>8}"),
+    TextColumn("{task.fields[speed]:>8}"),
     TimeRemainingColumn(compact=True),
     TextColumn("{task.fields[success]}"),
     TextColumn("{task.fields[fill]}"),
@@ -42,7 +42,7 @@ def follow(events: Iterable[tuple[int, Event]], groups: Sequence[Group], console
             elif isinstance(event, Step) and (time.monotonic() - shown > REFRESH or event.done == event.total):
                 shown = time.monotonic()
                 lanes, stages = len(groups[number].lanes), len(groups[number].lanes[0].stages)
-                speed = f"{event.done * lanes / max(shown - begun, 1e-3):,.0f} steps/s"
+                speed = f"{event.done * lanes / max(shown - begun, 1e-3):,.0f}/s"
                 bars.update(ids[number], completed=event.done, where=f"task {event.stage + 1}/{stages}", speed=speed)
 
 
@@ -53,10 +53,10 @@ def _title(group: Group) -> str:
 
 def _success(event: Scored) -> str:
     """Mean score on what was learnt so far."""
-    return f"success {float(event.score[:, : event.after].mean()):.2f}" if event.after else ""
+    return f"score {float(event.score[:, : event.after].mean()):.2f}" if event.after else ""
 
 
 def _fill(scalars: Mapping[str, Sequence[float]]) -> str:
-    """How many experiences each phase holds, on average over lanes."""
+    """How many experiences are liquid, glass and crystal, on average over lanes: l224 g68 c300."""
     phases = [phase for phase in ("liquid", "glass", "crystal") if phase in scalars]
-    return " ".join(f"{phase} {sum(scalars[phase]) / len(scalars[phase]):.0f}" for phase in phases)
+    return " ".join(f"{phase[0]}{sum(scalars[phase]) / len(scalars[phase]):.0f}" for phase in phases)

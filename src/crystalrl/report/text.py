@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crystalrl.study.analysis import Results, compare
-from crystalrl.study.stats import summarise
+from crystalrl.study import catalogue
+from crystalrl.study.analysis import Results, Row, compare
+from crystalrl.study.stats import summarise, welch
 
 HEADINGS = {
     "AP": "mean score on all tasks as they are now, at the end",
@@ -24,6 +25,8 @@ HEADINGS = {
     "AP per MB": "AP per megabyte of memory",
 }
 SHORT = ("before", "adapted", "AP", "BT", "learned", "task-1 retention")
+BRIEF = ("before", "adapted", "AP", "learned")
+"""What fits a terminal."""
 MORE = ("forgetting", "zero-shot", "FT random", "FT area", "FT paper", "AP per MB")
 
 
@@ -72,17 +75,38 @@ def tuning_table(results: Results, names: tuple[str, ...] = SHORT) -> Grid:
 
 
 def headline(results: Results) -> str:
-    """What was seen, in one sentence."""
-    ranked = sorted(results.rows, key=lambda row: -float(row.chosen.metrics["AP"].mean()))
-    best, last = ranked[0], ranked[-1]
-    means = [float(row.chosen.metrics["AP"].mean()) for row in (best, last)]
-    count = len(set(results.tasks))
-    if best is last:
-        return f"After {count} tasks, {best.chosen.name} scores {means[0]:.2f} on average over all of them."
+    """What was seen, in a sentence or two; a lead that may be chance is called that."""
+    ranked = sorted(results.rows, key=lambda row: -_mean_of(row))
+    best, count = ranked[0], len(set(results.tasks))
+    if len(ranked) == 1:
+        return f"After {count} tasks, {best.chosen.name} scores {_mean_of(best):.2f} on average over all of them."
+    rest = f"; {ranked[-1].chosen.name} scores {_mean_of(ranked[-1]):.2f}" if len(ranked) > 2 else ""
     return (
-        f"After {count} tasks learnt one after the other, {best.chosen.name} still scores {means[0]:.2f} on average "
-        f"over all of them; {last.chosen.name} scores {means[1]:.2f}."
+        f"After {count} tasks learnt one after the other, {best.chosen.name} scores {_mean_of(best):.2f} on average "
+        f"over all of them{rest}. {_lead(best, ranked[1])}"
     )
+
+
+def _lead(best: Row, second: Row) -> str:
+    p = welch(best.chosen.metrics["AP"], second.chosen.metrics["AP"])
+    verdict = "is unlikely to be chance" if p < 0.05 else "may be chance"
+    said = f"Welch p {probability(p)}, {len(best.chosen.seeds)} seeds"
+    return f"The lead over the next best, {second.chosen.name} ({_mean_of(second):.2f}), {verdict} ({said})."
+
+
+def _mean_of(row: Row) -> float:
+    return float(row.chosen.metrics["AP"].mean())
+
+
+def design_table(results: Results) -> Grid:
+    """What each row is, and whether it is told where tasks end."""
+    lines = []
+    for row in results.rows:
+        spec = results.table.rows.get(row.name) or results.table.rows[row.name.partition(" ")[0]]
+        memory, method = catalogue.MEMORIES[spec.memory], catalogue.METHODS[spec.method]
+        kept = f"{spec.memory}: {memory.about}" + (f"; preset {spec.preset}" if spec.preset else "")
+        lines.append([row.name, kept, method.about, "yes" if method.told else "no"])
+    return Grid(["", "memory", "beside it", "told where tasks end"], lines)
 
 
 def interval(sample: object) -> str:
@@ -91,12 +115,12 @@ def interval(sample: object) -> str:
     if np.isnan(values).any():
         return "–"
     s = summarise(values)
-    return f"{s.mean:.3f} [{s.low:.3f}, {s.high:.3f}]"
+    return f"{number(s.mean)} [{number(s.low)}, {number(s.high)}]"
 
 
 def number(value: float) -> str:
     """Three digits; a dash for what is not known."""
-    return "–" if value != value else f"{value:.3f}"
+    return "–" if value != value else f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 0.9995 else f"{value:.3f}"
 
 
 def probability(p: float) -> str:

@@ -39,6 +39,8 @@ class Kind:
     params: type[Any]
     per_lane: tuple[str, ...] = ()
     presets: tuple[str, ...] = ()
+    told: bool = False
+    """Whether it is told where a task ends."""
 
     def settings(self, preset: str, values: Values) -> Any:
         """The settings, checked."""
@@ -104,11 +106,18 @@ MEMORIES: dict[str, MemoryKind] = {
 
 METHODS: dict[str, Kind] = {
     "none": Kind("nothing beside the memory", Plain),
-    "ewc": Kind("elastic weight consolidation", EWCParams, ("strength",)),
-    "distill": Kind("stored outputs as anchors, told the boundaries", DistillParams, ("coefficient",)),
+    "ewc": Kind("parameters that mattered for old tasks are held in place", EWCParams, ("strength",), told=True),
+    "distill": Kind("stored outputs hold the network where it is replayed", DistillParams, ("coefficient",), told=True),
 }
 
 AGENTS: dict[str, Kind] = {"dqn": Kind("double Q-learning, optional dueling", DQNParams, ("learning_rate",))}
+
+SUITE_NOTES = {
+    "nav": "Each task is a walk to a goal in a square, with its own goal and its own meaning of the five actions. The "
+    "score is the share of test episodes that reach the goal.",
+    "cartpole": "The score is the mean return, 500 at most.",
+}
+"""What a suite's tasks are and what its score means, by the first word of its name."""
 
 SUITES: dict[str, str] = {
     "nav-N": "N navigation tasks, the id in the observation",

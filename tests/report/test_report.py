@@ -1,0 +1,89 @@
+"""Pages and sentences from made-up scores."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crystalrl.report import html, text
+from crystalrl.study.analysis import compare, load_results
+from crystalrl.study.spec import RunSpec
+from crystalrl.study.store import Store
+from crystalrl.study.tables import Table
+
+ROWS = {
+    "anchored": RunSpec("nav-2", memory="crystal", preset="anchored", seeds=(0, 1, 2)),
+    "EWC": RunSpec("nav-2", method="ewc", seeds=(0, 1, 2), method_params={"strength": [1.0, 10.0]}),
+}
+TABLE = Table("Made <up>", ROWS, tuning_seeds=(1000, 1001), reference="anchored")
+MEANS = {"anchored": (0.9, 0.9), "EWC strength=1.0": (0.8, 0.3), "EWC strength=10.0": (0.4, 0.6)}
+"""Final score of every cell on the reported and on the tuning seeds."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    columns: dict[str, dict[str, list[object]]] = {
+        "scores": {c: [] for c in ("cell", "method", "seed", "after", "task", "score")},
+        "curves": {c: [] for c in ("cell", "method", "seed", "task", "step", "score")},
+        "memory": {c: [] for c in ("cell", "method", "step", "name", "value")},
+    }
+
+    def add(table: str, *values: object) -> None:
+        for column, value in zip(columns[table].values(), values, strict=True):
+            column.append(value)
+
+    for cell, means in MEANS.items():
+        method = cell.partition(" ")[0]
+        add("memory", cell, method, 0, "nbytes", 2e6)
+        for phase, value in (("liquid", 5.0), ("glass", 2.0), ("crystal", 3.0)) if method == "anchored" else ():
+            add("memory", cell, method, 100, phase, value)
+        for seed in (0, 1, 2, *((1000, 1001) if method == "EWC" else ())):
+            mean = means[seed >= 1000] + 0.01 * (seed % 1000)
+            for after in range(3):
+                for task in range(2):
+                    add("scores", cell, method, seed, after, task, mean if after == 2 else float(after > task))
+            for task in range(2):
+                add("curves", cell, method, seed, task, 100, 0.5)
+    Store(tmp_path / "out", TABLE.to_toml()).write("made", columns, "cpu")
+    return tmp_path / "out"
+
+
+def test_a_value_is_chosen_on_the_tuning_seeds_even_where_another_reports_better(folder: Path) -> None:
+    results = load_results(folder)
+    ewc = results.rows[1]
+    assert ewc.chosen.name == "EWC strength=10.0"
+    assert ewc.chosen.metrics["AP"] == pytest.approx([0.40, 0.41, 0.42])
+    assert ewc.tuned == pytest.approx({"EWC strength=1.0": 0.305, "EWC strength=10.0": 0.605})
+
+
+def test_the_comparison_is_with_the_reference_row(folder: Path) -> None:
+    (only,) = compare(load_results(folder), "AP")
+    assert (only.row, round(only.difference, 3)) == ("EWC", 0.5)
+    assert only.p == only.adjusted < 1e-4
+
+
+def test_the_headline_calls_a_lead_chance_where_it_may_be(folder: Path) -> None:
+    results = load_results(folder)
+    assert "is unlikely to be chance" in text.headline(results)
+    blurred = np.array([0.0, 1.0, 0.4])
+    for row in results.rows:
+        row.chosen.metrics["AP"] = blurred + (row.name == "anchored") * 0.01
+    assert "may be chance" in text.headline(results)
+
+
+def test_the_page_is_whole_escaped_and_loads_nothing_from_elsewhere(folder: Path) -> None:
+    page = html.write_report(folder).read_text()
+    assert "<h1>Made &lt;up&gt;</h1>" in page
+    for heading in ("Who competes", "The learning matrix", "phases over time", "Tests", "Every value tried"):
+        assert heading in page
+    assert not re.findall(r'(?:src|href)="(?!#|data:)[^"]*"', page.replace("xlink:", ""))
+    assert page.count("<svg") == 5
+
+
+def test_numbers_are_short_and_unknown_ones_are_dashes() -> None:
+    assert [text.number(x) for x in (0.5, -0.25, 0.0, 1.0, 0.9999, 12.3456)] == [
+        ".500", "-.250", ".000", "1.000", "1.000", "12.346"
+    ]  # fmt: skip
+    assert text.interval(np.array([np.nan, 1.0])) == "–"
+    assert text.probability(float("nan")) == "–"

@@ -1,0 +1,86 @@
+"""A step of learning never asks the host: shown on the meta device, whose tensors have no values to ask for."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from crystalrl import random as random_module
+from crystalrl.memory import crystal_ledger, intake
+from crystalrl.random import Stream
+from crystalrl.study.plan import plan
+from crystalrl.study.run import Learner
+from crystalrl.study.spec import RunSpec
+from tests.study.test_run import DESIGNS, name
+
+
+class Seeds(list[int]):
+    def tolist(self) -> list[int]:
+        return list(self)
+
+
+class OnlyHere(TorchDispatchMode):
+    """Raises if an operation touches a tensor of the host."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves((args, kwargs, out)):
+            assert not isinstance(leaf, torch.Tensor) or leaf.device.type == "meta", f"{func} reads or writes the host"
+        return out
+
+
+@pytest.fixture(autouse=True)
+def _without_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Construction looks at values (keys, pinned buffers, the queue's room); steps must not."""
+
+    def streams(self: Any, seeds: Any, device: Any = "cpu") -> None:
+        self.device, self.seeds, self._kernels = torch.device(device), Seeds(seeds), None
+        self.ticks = torch.zeros(len(Stream), dtype=torch.int64, device=device)
+        self.keys = torch.zeros(len(Stream), len(self.seeds), dtype=torch.int64, device=device)
+
+    def border(self: Any, spec: Any, layout: Any) -> None:
+        self.spec, self.layout, self.lanes, self.device = spec, layout, spec.lanes, torch.device(spec.device)
+        self.corrupt = torch.zeros((), dtype=torch.bool, device=self.device)
+        self._lead, self._plain = self._leading_shapes(), True
+        self._shapes = {field: [(*lead, *f.shape) for lead in self._lead] for field, f in layout.fields.items()}
+
+    ledger = crystal_ledger.CrystalLedger
+    monkeypatch.setattr(random_module.Streams, "__init__", streams)
+    monkeypatch.setattr(intake.Intake, "__init__", border)
+    monkeypatch.setattr(intake.Intake, "pack", intake.Intake._pack_on_device)
+    monkeypatch.setattr(ledger, "enqueue", lambda self: setattr(self, "_room", 1 << 30))
+    monkeypatch.setattr(ledger, "refresh_strata", lambda self: setattr(self, "_liquid_was_empty", False))
+
+
+@pytest.mark.parametrize("design", DESIGNS, ids=name)
+def test_acting_storing_and_learning_never_wait_for_the_device(design: dict[str, object]) -> None:
+    (group,) = plan({"row": RunSpec("nav-2-redefined", seeds=(0, 1), **design)})
+    learner = Learner(group, torch.device("meta"))
+    learner.memory._filled = True
+    learner.begin(0)
+    learner.learn()
+    with OnlyHere():
+        learner.collect()
+        learner.learn()
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("design", DESIGNS, ids=name)
+def test_a_recorded_run_learns_as_well_as_one_on_the_cpu(design: dict[str, object], monkeypatch: Any) -> None:
+    monkeypatch.undo()
+    fields = {"steps": 4000, "capacity": 1000, "batch": 64, "agent_params": {"width": 64}}
+    (group,) = plan({"row": RunSpec("nav-1", seeds=(0, 1, 2, 3), **fields, **design)})
+    learner = Learner(group, torch.device("cuda"))
+    learner.begin(0)
+    for step in range(500):
+        learner.collect()
+        if step > 25:
+            learner.learn()
+        if learner.memory.due:
+            learner.memory.consolidate(learner.agent.evaluate)
+    assert learner.learn.graph is not None
+    learner.memory.check()
+    assert learner.score_all().mean() > 0.8
