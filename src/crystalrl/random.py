@@ -157,6 +157,10 @@ class Streams:
         start = self.next_start(stream)[:, None]
         return normal_from_bits(element_bits(start, element), element_bits(start, element + 1))
 
+    def starts(self, stream: Stream, tick: Tensor) -> Tensor:
+        """int64[L]: starts for `element_bits` at each lane's own tick int64[L]; the stream's tick is left alone."""
+        return start_of(self.keys[stream], tick)
+
     def at(self, stream: Stream, number: Tensor) -> Tensor:
         """float64 like `number` [L, …]: the uniform that belongs to the number-th event of each lane; no tick."""
         key = self.keys[stream].reshape(-1, *([1] * (number.dim() - 1)))

@@ -20,14 +20,15 @@ from crystalrl.memory import interference, neighbours, report
 from crystalrl.memory.crystal_ledger import EVALUATED
 from crystalrl.memory.moves import move
 from crystalrl.memory.utility import scaled_error
-from crystalrl.random import Stream, beta_variates
+from crystalrl.random import Stream, beta_variates, element_bits, normal_from_bits, to_unit
 from crystalrl.types import Evaluate, Evaluation
 
 if TYPE_CHECKING:
     from crystalrl.memory.crystal import CrystalMemory
 
-EVALUATE_AT_ONCE = 1 << 15
-"""Experiences, over all lanes, per call of the critic."""
+EVALUATE_AT_ONCE = 4096
+"""Slots per call of the critic. All of them in all lanes, occupied or not, so that a critic sees batches of one shape
+and a lane's answers do not depend on the other lanes."""
 
 
 class Stages:
@@ -70,7 +71,7 @@ def consolidate(memory: CrystalMemory, evaluate: Evaluate, lane: Tensor) -> repo
     flagged, epsilon, delta_r = _contradict(memory, view, state, near)
     stages.done("interference")
     step = _crystallize(memory, view, output, fresh)
-    moves = move(ledger, flagged, ledger.streams.uniform(Stream.KEY, ledger.slots).to(torch.float32), lane)
+    moves = move(ledger, flagged, _uniform(memory, Stream.KEY, ledger.slots).to(torch.float32), lane)
     ledger.flags.copy_(torch.where(view.chosen, ledger.flags | EVALUATED, ledger.flags))
     ledger.relabel(moves.phase)
     stages.done("moves")
@@ -79,12 +80,18 @@ def consolidate(memory: CrystalMemory, evaluate: Evaluate, lane: Tensor) -> repo
     return _report(memory, view, extra, stages)
 
 
+def _uniform(memory: CrystalMemory, stream: Stream, size: int) -> Tensor:
+    """float64[L, size] in [0, 1) that belong to each lane's own number of consolidations."""
+    start = memory.streams.starts(stream, memory.turns)[:, None]
+    return to_unit(element_bits(start, torch.arange(size, device=start.device)))
+
+
 def _look(memory: CrystalMemory, lane: Tensor) -> View:
     ledger = memory.ledger
     occupied = ledger.phase != EMPTY
     chosen = occupied & lane
     if ledger.params.slices > 1:
-        turn = int(memory.turn) % ledger.params.slices
+        turn = memory.turns[:, None] % ledger.params.slices
         mine = torch.arange(ledger.slots, device=occupied.device) % ledger.params.slices == turn
         chosen &= mine | ((ledger.flags & EVALUATED) == 0)
     return View(memory.arena.unpack(memory.arena.rows), occupied, chosen, lane)
@@ -95,8 +102,10 @@ def _evaluate(memory: CrystalMemory, view: View, evaluate: Evaluate) -> tuple[Te
     ledger = memory.ledger
     error = torch.zeros_like(ledger.error)
     output = {name: torch.zeros_like(anchor) for name, anchor in memory.anchors.items()}
-    wanted = view.chosen.any(0).nonzero()[:, 0]
-    for slots in wanted.split(max(1, EVALUATE_AT_ONCE // memory.lanes)) if len(wanted) else ():
+    numbers = torch.arange(ledger.slots, device=error.device)
+    for slots in numbers.split(EVALUATE_AT_ONCE):
+        if not bool(view.chosen[:, slots].any()):
+            continue
         answer = evaluate(memory.batch_of(slots))
         if not isinstance(answer, Evaluation):
             answer = Evaluation(answer)
@@ -121,7 +130,7 @@ def _neighbours(memory: CrystalMemory, view: View, state: Tensor, successor: Ten
     params = memory.params
     if params.downstream == "random":
         slots = memory.ledger.slots
-        uniform = memory.streams.uniform(Stream.NEIGHBOURS, slots * params.k)
+        uniform = _uniform(memory, Stream.NEIGHBOURS, slots * params.k)
         index = (uniform * slots).to(torch.int64).view(memory.lanes, slots, params.k)
         return neighbours.Near(index, view.occupied.gather(1, index.flatten(1)).view_as(index))
     if params.backup or any(memory.lane_value("w3").flatten().tolist()):
@@ -204,11 +213,11 @@ def _settled(memory: CrystalMemory, view: View, output: Mapping[str, Tensor], fr
 
 def _step(memory: CrystalMemory, c: Tensor, gain: Tensor, loss: Tensor, dt: Tensor) -> Tensor:
     sigma = memory.lane_value("sigma")
-    if memory.params.integrator == "euler":
-        normal = memory.streams.normal(Stream.NOISE, c.shape[1])
-        return dynamics.euler_maruyama(c, gain, loss, sigma, dt, normal).to(torch.float32)
-    start = memory.streams.next_start(Stream.NOISE)[:, None]
+    start = memory.streams.starts(Stream.NOISE, memory.turns)[:, None]
     slot = torch.arange(c.shape[1], device=c.device)
+    if memory.params.integrator == "euler":
+        normal = normal_from_bits(element_bits(start, 2 * slot), element_bits(start, 2 * slot + 1))
+        return dynamics.euler_maruyama(c, gain, loss, sigma, dt, normal).to(torch.float32)
 
     def beta(p: Tensor, q: Tensor) -> Tensor:
         return beta_variates(p, q, start, slot)

@@ -64,9 +64,11 @@ class CrystalMemory(ReplayMemory):
         """Number of the first experience of each environment's current episode."""
         self.ended = torch.zeros(lanes, 1, dtype=torch.bool, device=device)
         """Lanes in which an episode ended since their last consolidation, where that matters."""
-        self.counters = torch.zeros(2, dtype=torch.int64)
-        """Steps given since the last consolidation of all lanes; consolidations so far."""
-        self._counters = self.counters.numpy()
+        self.turns = torch.zeros(lanes, dtype=torch.int64, device=device)
+        """Consolidations of each lane so far."""
+        self.since = torch.zeros(1, dtype=torch.int64)
+        """Steps given since the last consolidation of all lanes."""
+        self._since = self.since.numpy()
 
     def _ledger(self) -> Ledger:
         liquid = self.params.caps(self.capacity)[0]
@@ -106,7 +108,7 @@ class CrystalMemory(ReplayMemory):
             if crystallization is not None:
                 self.ledger.incoming = torch.zeros(self.lanes, 1, device=self.device)
                 self.ledger.trusted = False
-        self._counters[0] += self.spec.envs
+        self._since += self.spec.envs
         if self.params.every_episode:
             for flag in (transition.terminated, transition.truncated):
                 ended = torch.as_tensor(flag, device=self.device).bool()
@@ -158,7 +160,7 @@ class CrystalMemory(ReplayMemory):
 
     @property
     def _whole_due(self) -> bool:
-        return int(self._counters[0]) >= self.params.interval(self.capacity)
+        return int(self._since[0]) >= self.params.interval(self.capacity)
 
     def consolidate(self, evaluate: Evaluate) -> Consolidation:
         """Let every experience crystallize or melt a little (Algorithm 1). `evaluate(batch)` gives TD errors [L, B],
@@ -171,14 +173,10 @@ class CrystalMemory(ReplayMemory):
         lane = self.ended.clone() if some else torch.ones_like(self.ended)
         report = consolidate(self, evaluate, lane)
         self.ended.zero_()
-        self._counters[0] = self._counters[0] if some else 0
-        self._counters[1] += 1
+        self.turns += lane[:, 0]
+        if not some:
+            self._since[0] = 0
         return report
-
-    @property
-    def turn(self) -> int:
-        """Consolidations so far."""
-        return int(self._counters[1])
 
     def lane_value(self, name: str) -> Tensor:
         """A number of the parameters as float64[L, 1]."""
@@ -314,7 +312,7 @@ class CrystalMemory(ReplayMemory):
         self.grid.clear()
         for tensor in (*self.anchors.values(), self.started, self.ended):
             tensor.zero_()
-        self._counters[0] = 0
+        self._since[0] = 0
 
     @property
     def nbytes(self) -> int:
@@ -322,7 +320,13 @@ class CrystalMemory(ReplayMemory):
         return super().nbytes + self.grid.nbytes + sum(anchor.nbytes for anchor in self.anchors.values())
 
     def _tensors(self) -> dict[str, Tensor]:
-        own = {"started": self.started, "ended": self.ended, "counters": self.counters, **self.grid.tensors()}
+        own = {
+            "started": self.started,
+            "ended": self.ended,
+            "turns": self.turns,
+            "since": self.since,
+            **self.grid.tensors(),
+        }
         own |= {f"slot.anchor.{name}": anchor for name, anchor in self.anchors.items()}
         return {**super()._tensors(), **{f"crystal.{name}": tensor for name, tensor in own.items()}}
 

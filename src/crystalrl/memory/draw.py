@@ -96,6 +96,7 @@ class WeightTree:
         self.sums = torch.zeros(lanes, strata, sum(sizes), dtype=torch.float64, device=self.device)
         self.claims = torch.zeros(lanes, self._padded, 2, dtype=torch.int32, device=self.device)
         """[…, 0] generation of the slot, […, 1] generation claimed by the last draw, or −1."""
+        self.claims[:, :, 1] = -1
         self.clear()
         lane = torch.arange(lanes, device=self.device)[:, None]
         self._shape = np.array([self.fan, len(sizes), *self.offsets], dtype=np.int64)
@@ -268,8 +269,7 @@ class WeightTree:
         self.weight.zero_()
         self.label.fill_(UNLABELLED)
         self.sums.zero_()
-        self.claims[:, :, 0] += 1
-        self.claims[:, :, 1] = -1
+        self.claims[:, :, 0] += 1  # claims stay: an update that answers a draw from before is stale
 
     def check(self) -> None:
         """Raise if a sum differs from a fresh build, a weight is negative or not finite, or a claim is impossible."""
