@@ -86,7 +86,9 @@ def matched_beta(
     room = expected * (1 - expected)
     random = (spread > 0) & (room > spread)
     concentration = torch.where(random, room / torch.where(random, spread, torch.ones_like(spread)) - 1, 1.0)
-    drawn = beta(torch.where(random, expected, 0.5) * concentration, torch.where(random, 1 - expected, 0.5) * concentration)
+    drawn = beta(
+        torch.where(random, expected, 0.5) * concentration, torch.where(random, 1 - expected, 0.5) * concentration
+    )
     return torch.where(random, drawn, expected)
 
 

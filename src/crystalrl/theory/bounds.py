@@ -8,16 +8,20 @@ from crystalrl.theory import beta, moments
 from crystalrl.theory.rates import Array, Rates
 
 
-def sub_gaussian(rates: Rates, x: Array, t: Array, c0: Array) -> Array:
-    """exp(−4λ(m(t) − x)²/(σ²(1 − e^(−2λt)))), and 1 where m(t) ≤ x (no bound).
+def log_sub_gaussian(rates: Rates, x: Array, t: Array, c0: Array) -> Array:
+    """ln of the bound exp(−4λ(m(t) − x)²/(σ²(1 − e^(−2λt)))); 0 where m(t) ≤ x (no bound).
 
     e^(λt)(c − m) is a martingale whose bracket is at most σ²(e^(2λt) − 1)/(8λ); λ = 0 gives exp(−2(c0 − x)²/(σ²t)).
     """
     gap = np.maximum(moments.mean(rates, t, c0) - x, 0.0)
     spread = rates.noise * _decayed(2 * rates.rate, t) / 4
-    # Half a squared ratio, formed from the ratio: the square of a tiny spread would underflow.
-    ratio = gap / np.sqrt(np.maximum(spread, 1e-300))
-    return np.asarray(np.where(gap > 0, np.exp(-np.minimum(ratio, 1e150) ** 2 / 2), 1.0))
+    ratio = gap / np.sqrt(np.maximum(spread, 1e-300))  # a certain c(t) has spread 0: the bound is then 0 or 1
+    return np.asarray(-(np.minimum(ratio, 1e150) ** 2) / 2)
+
+
+def sub_gaussian(rates: Rates, x: Array, t: Array, c0: Array) -> Array:
+    """The bound itself; 1 where m(t) ≤ x."""
+    return np.asarray(np.exp(np.maximum(log_sub_gaussian(rates, x, t, c0), -745.0)))
 
 
 def cantelli(rates: Rates, x: Array, t: Array, c0: Array) -> Array:

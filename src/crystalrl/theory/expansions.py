@@ -13,11 +13,20 @@ x = 1 they give the probability that c = 1 has not been reached. A = 0 < B is th
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from crystalrl.theory import beta, moments
 from crystalrl.theory.rates import Array, Rates
-from crystalrl.theory.series import MOST_TERMS, WIDEST_POINT, WIDEST_START, Expansion, deviations, least_terms, spectral_sum
+from crystalrl.theory.series import (
+    MOST_TERMS,
+    WIDEST_POINT,
+    WIDEST_START,
+    Expansion,
+    deviations,
+    least_terms,
+    spectral_sum,
+)
 
 EPSILON = float(np.finfo(np.float64).eps)
 
@@ -53,7 +62,7 @@ def density(rates: Rates, x: Array, t: Array, c0: Array) -> tuple[Array, Array]:
     return _evaluate(rates, expansion, (x, t, c0), np.zeros_like(x), front)
 
 
-def usable(rates: Rates, expansion: Expansion, x: Array, t: Array, c0: Array) -> tuple[Array, Array]:
+def usable(rates: Rates, expansion: Expansion, x: Array, t: Array, c0: Array) -> tuple[NDArray[np.bool_], Array]:
     """Where the series may be summed in float64, and the least number of terms there.
 
     The start, carried to time t, must lie within 9 stationary deviations; farther out the terms cancel from e^40.

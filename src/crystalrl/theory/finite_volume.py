@@ -61,7 +61,7 @@ class Evolution:
         masses = np.where(self.masses > 1e-200, self.masses, 0.0)  # denormal slopes overflow the interpolation
         below = self.ends[:, :1] + np.concatenate([np.zeros((len(masses), 1)), np.cumsum(masses, axis=1)], axis=1)
         inside = np.clip(angle, self.grid.low, self.grid.high)
-        value = interpolate.PchipInterpolator(self.grid.faces, below, axis=1)(inside)
+        value: Array = interpolate.PchipInterpolator(self.grid.faces, below, axis=1)(inside)
         return np.where(angle >= self.grid.high, value + self.ends[:, 1:], value)
 
     def mean(self) -> Array:

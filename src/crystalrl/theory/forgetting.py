@@ -1,4 +1,4 @@
-"""Will a crystal fall below a threshold? "Below at T" and "ever below by T" are different questions with two answers."""
+"""Will a crystal fall below a threshold? "Below at T" and "ever below by T" are two questions with two answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crystalrl.theory import bounds, moments, passage, transient
+from crystalrl.theory import bounds, passage, transient
 from crystalrl.theory.rates import Array, Rates, non_negative, unit
 from crystalrl.theory.stationary import stationary
 
@@ -43,8 +43,8 @@ def forgetting(rates: Rates, horizon: ArrayLike, tau: ArrayLike, c0: ArrayLike) 
     gaussian, cantelli = bounds.sub_gaussian(rates, x, t, start), bounds.cantelli(rates, x, t, start)
     comparison = bounds.log_comparison(rates, x, start)
     log_below, method = _log10_below(rates, x, t, start)
-    log_ever, ever_method = _log10_ever(rates, x, t, start, log_below)
-    settles = moments.mean(rates, np.full(t.shape, 1e300), start) if rates.rate > 0 else start
+    log_ever, ever_method = _log10_ever(rates, x, t, start, np.where(method == "bound", -np.inf, log_below))
+    settles = rates.target if rates.rate > 0 else start
     exact = np.exp(np.maximum(comparison, -745.0))
     bound = np.minimum(np.minimum(gaussian, cantelli), exact)
     return Forgetting(
@@ -70,9 +70,10 @@ def _log10_below(rates: Rates, x: Array, t: Array, start: Array) -> tuple[Array,
     faint = ~known & (answer.method != "point")
     if not faint.any():
         return value, method
-    gaussian = np.log10(np.maximum(bounds.sub_gaussian(rates, x, t, start), 1e-320))
-    comparison = bounds.log_comparison(rates, x, start) / np.log(10)
-    limit = np.where(faint, np.minimum(np.minimum(gaussian, comparison), _log10(answer.value + answer.error)), value)
+    tightest = np.minimum(bounds.log_sub_gaussian(rates, x, t, start), bounds.log_comparison(rates, x, start))
+    seen = answer.value + answer.error
+    seen_log = np.where(seen > 1e-300, _log10(seen), 0.0)
+    limit = np.where(faint, np.minimum(tightest / np.log(10), seen_log), value)
     method = np.where(faint, "bound", method)
     if rates.rate == 0 or rates.gain == 0 or rates.loss == 0:
         return limit, method
@@ -83,10 +84,8 @@ def _log10_below(rates: Rates, x: Array, t: Array, start: Array) -> tuple[Array,
     return np.where(relaxed, law.log10_cdf(x), limit), np.where(relaxed, "stationary", method)
 
 
-def _log10_ever(
-    rates: Rates, x: Array, t: Array, start: Array, log_below: Array
-) -> tuple[Array, NDArray[np.str_]]:
-    """log₁₀ of the crossing probability; never below that of being below at the end."""
+def _log10_ever(rates: Rates, x: Array, t: Array, start: Array, log_below: Array) -> tuple[Array, NDArray[np.str_]]:
+    """log₁₀ of the crossing probability; never less than that of being below at the end, where this is known."""
     answer = passage.survival(rates, x, t, start)
     value, method = _log10(1 - answer.value), answer.method.copy()
     rare = answer.method == "rare"

@@ -63,9 +63,7 @@ def relaxation(rates: Rates, c0: ArrayLike) -> Relaxation:
     start = unit("c0", c0)
     law = stationary(rates)
     distance = np.abs(start - law.mean)
-    if law.variance == 0:
-        amplitude = np.where(distance > 0, np.inf, 0.0)
-    else:
-        amplitude = distance / np.sqrt(law.variance)
+    certain = np.where(distance > 0, np.inf, 0.0)
+    amplitude = distance / np.sqrt(law.variance) if law.variance > 0 else certain
     time = np.log(np.maximum(amplitude, 1.0)) / rates.rate
     return Relaxation(rates.rate, np.asarray(amplitude), np.asarray(time))

@@ -10,6 +10,8 @@ finite volumes with an absorbing threshold, and by labelled approximations where
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
@@ -75,7 +77,7 @@ def _graded_nodes(low: float, high: float, centre: float) -> tuple[Array, Array]
     """Gauss nodes on panels that shrink geometrically towards both ends and towards c*, where the integrand turns."""
     marks = sorted({low, high, min(max(centre, low), high)})
     edges = [low, high]
-    for left, right in zip(marks[:-1], marks[1:], strict=True):
+    for left, right in pairwise(marks):
         shrink = (right - left) * 0.5 ** np.arange(1, 46)
         edges += list(left + shrink) + list(right - shrink)
     panel = np.unique(np.array(edges + marks))
