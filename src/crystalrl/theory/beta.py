@@ -91,7 +91,7 @@ def log_cdf(x: Array, p: float, q: float) -> Array:
 
 def _log_continued_fraction(x: Array, p: float, q: float) -> Array:
     """ln of x^p (1−x)^q / p times the continued fraction of the incomplete Beta integral."""
-    positive = np.where(x > 0, x, 0.5)
+    positive = np.where(x > 0, x, 0.5 * p / (p + q))
     value = special.xlogy(p, positive) + special.xlog1py(q, -positive) - np.log(p) + np.log(_fraction(positive, p, q))
     return np.asarray(np.where(x > 0, value, -np.inf))
 

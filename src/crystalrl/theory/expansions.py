@@ -29,6 +29,7 @@ from crystalrl.theory.series import (
 )
 
 EPSILON = float(np.finfo(np.float64).eps)
+LIGHTEST = -600.0
 
 
 def distribution(rates: Rates, x: Array, t: Array, c0: Array) -> tuple[Array, Array]:
@@ -49,17 +50,21 @@ def distribution(rates: Rates, x: Array, t: Array, c0: Array) -> tuple[Array, Ar
 
 
 def density(rates: Rates, x: Array, t: Array, c0: Array) -> tuple[Array, Array]:
-    """Density of the continuous part of c(t) and its error for flat arrays, 0 < x < 1 and t > 0."""
+    """Density of the continuous part of c(t) and its error for flat arrays, t > 0; ∞ at an end where it diverges."""
     a, b = rates.shapes
     if rates.rate == 0:
-        expansion, front = Expansion((2.0, 2.0), (2.0, 2.0), 2, 0, 0, None), 6 * c0 * (1 - c0)
+        expansion, log_front = Expansion((2.0, 2.0), (2.0, 2.0), 2, 0, 0, None), np.full_like(x, np.log(6))
+        scale = c0 * (1 - c0)
     elif b == 0:
         expansion = Expansion((a, 2.0), (a, 2.0), 1, 0, 0, None)
-        front = (1 - c0) * a * (a + 1) * np.exp(np.maximum(special.xlogy(a - 1, x), -745.0))
+        log_front, scale = np.log(a * (a + 1)) + special.xlogy(a - 1, x), 1 - c0
     else:
         expansion = Expansion((a, b), (a, b), 0, 0, 0, None)
-        front = np.exp(np.clip(beta.log_density(x, a, b), -745.0, 709.0))
-    return _evaluate(rates, expansion, (x, t, c0), np.zeros_like(x), front)
+        log_front, scale = beta.log_density(x, a, b), np.ones_like(x)
+    front = scale * np.exp(np.clip(log_front, -745.0, 300.0))
+    value, error = _evaluate(rates, expansion, (x, t, c0), np.zeros_like(x), front)
+    diverges = (log_front > 300) & np.isfinite(error)
+    return np.where(diverges, np.inf, value), np.where(diverges, 0.0, error)
 
 
 def usable(rates: Rates, expansion: Expansion, x: Array, t: Array, c0: Array) -> tuple[NDArray[np.bool_], Array]:
@@ -71,8 +76,11 @@ def usable(rates: Rates, expansion: Expansion, x: Array, t: Array, c0: Array) ->
     companion = Rates(p * rates.noise / 2, q * rates.noise / 2, rates.sigma)
     z_start = deviations(moments.mean(companion, t, c0), expansion.left)
     z_point = deviations(x, expansion.right)
+    # |q_n| grows like the inverse root of its weight: beyond this the recurrence would overflow.
+    heavy = beta.log_density(x, *expansion.right) > LIGHTEST
     decays = rates.eigenvalue(MOST_TERMS) * t > 40
-    return (z_start <= WIDEST_START) & (z_point <= WIDEST_POINT) & decays, least_terms(z_start, z_point)
+    allowed = (z_start <= WIDEST_START) & (z_point <= WIDEST_POINT) & heavy & decays
+    return allowed, least_terms(z_start, z_point)
 
 
 def _evaluate(

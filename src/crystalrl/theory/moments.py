@@ -1,6 +1,8 @@
-"""Mean and variance from `crystalrl.dynamics` in float64, and the third central moment that grades approximations."""
+"""Mean and variance from `crystalrl.dynamics` in float64; the next two central moments grade approximations."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -30,17 +32,34 @@ def variance(rates: Rates, t: ArrayLike, c0: ArrayLike, v0: ArrayLike = 0.0) -> 
 
 
 def third_central_moment(rates: Rates, t: ArrayLike, c0: ArrayLike) -> Array:
-    """μ₃(t) = 3σ² ∫₀ᵗ e^(−3(λ+σ²)(t−s)) (1 − 2m(s)) v(s) ds by quadrature in decaying time.
+    """μ₃(t), from dμ₃/dt = −3(λ + σ²)μ₃ + 3σ²(1 − 2m)v.
 
     The moment equations close because drift and squared noise are polynomials of degree 1 and 2.
     """
+
+    def source(time: Array, start: Array) -> Array:
+        return (1 - 2 * mean(rates, time, start)) * variance(rates, time, start)
+
+    return 3 * rates.noise * _driven(3 * (rates.rate + rates.noise), source, t, c0)
+
+
+def fourth_central_moment(rates: Rates, t: ArrayLike, c0: ArrayLike) -> Array:
+    """μ₄(t), from dμ₄/dt = −(4λ + 6σ²)μ₄ + 6σ²[m(1 − m)v + (1 − 2m)μ₃]."""
+
+    def source(time: Array, start: Array) -> Array:
+        centre = mean(rates, time, start)
+        spread = centre * (1 - centre) * variance(rates, time, start)
+        return spread + (1 - 2 * centre) * third_central_moment(rates, time, start)
+
+    return 6 * rates.noise * _driven(4 * rates.rate + 6 * rates.noise, source, t, c0)
+
+
+def _driven(decay: float, source: Callable[[Array, Array], Array], t: ArrayLike, c0: ArrayLike) -> Array:
+    """∫₀ᵗ e^(−decay·u) source(t − u, c0) du. Past times u follow a cubic map over the last 45 decay times."""
     t, c0 = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(c0, dtype=np.float64))
-    decay = 3 * (rates.rate + rates.noise)
-    node, weight = np.polynomial.legendre.leggauss(48)
-    # Past times t − s are spaced by a cubic map over the last 45 decay times: dense where the kernel is largest.
-    reach = np.minimum(t, 45.0 / decay) if decay > 0 else t
+    node, weight = np.polynomial.legendre.leggauss(40)
     share = (node + 1) / 2
+    reach = np.minimum(t, 45.0 / decay) if decay > 0 else t
     past = reach[..., None] * share**3
-    kernel = np.exp(-decay * past) * (1 - 2 * mean(rates, t[..., None] - past, c0[..., None]))
-    inner = kernel * variance(rates, t[..., None] - past, c0[..., None])
-    return np.asarray(3 * rates.noise * reach * np.sum(inner * 1.5 * share**2 * weight, axis=-1))
+    inner = np.exp(-decay * past) * source(t[..., None] - past, c0[..., None])
+    return np.asarray(reach * np.sum(inner * 1.5 * share**2 * weight, axis=-1))

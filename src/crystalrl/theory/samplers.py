@@ -85,18 +85,19 @@ class Trial:
 
 def compare(rates: Rates, steps: tuple[float, ...], trial: Trial) -> list[Comparison]:
     """Every sampler at every Δt in `steps` (each must divide the horizon)."""
-    rows = []
-    for name, sampler in SAMPLERS.items():
-        for dt in steps:
-            times = round(trial.horizon / dt)
-            if abs(times * dt - trial.horizon) > 1e-9 * trial.horizon:
-                raise ValueError(f"each step must divide the horizon {trial.horizon:g}, got {dt:g}")
-            rng = np.random.default_rng(trial.seed)
-            c = np.full(trial.count, trial.c0)
-            for _ in range(times):
-                c = sampler(rates, c, dt, rng)
-            rows.append(_against_law(rates, name, dt, c, trial))
-    return rows
+    return [measure(rates, name, dt, trial) for name in SAMPLERS for dt in steps]
+
+
+def measure(rates: Rates, name: str, dt: float, trial: Trial) -> Comparison:
+    """One sampler run to the horizon in steps of Δt, compared with the law there."""
+    times = round(trial.horizon / dt)
+    if abs(times * dt - trial.horizon) > 1e-9 * trial.horizon:
+        raise ValueError(f"each step must divide the horizon {trial.horizon:g}, got {dt:g}")
+    rng = np.random.default_rng(trial.seed)
+    c = np.full(trial.count, trial.c0)
+    for _ in range(times):
+        c = SAMPLERS[name](rates, c, dt, rng)
+    return _against_law(rates, name, dt, c, trial)
 
 
 def _against_law(rates: Rates, name: str, dt: float, c: Array, trial: Trial) -> Comparison:
