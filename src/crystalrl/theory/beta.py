@@ -54,46 +54,55 @@ def _deviance(k: Array, expected: Array) -> Array:
     return np.asarray(np.where(near, (k - expected) * safe + 2 * k * tail, far))
 
 
-def log_lower(x: Array, p: float, q: float) -> Array:
-    """ln ∫₀ˣ z^(p−1)(1−z)^(q−1) dz for p > 0 and q ≥ 0; with q = 0 the integral needs x < 1."""
+def log_hazard(x: Array, p: float, q: float) -> Array:
+    """ln of ∫₀ˣ z^(p−1)(1−z)^(q−1) dz / (x^p (1−x)^q) for 0 < x < 1, p > 0 and q ≥ 0 (q = 0 included)."""
     x = np.asarray(x, dtype=np.float64)
-    if q == 0:
-        near = (1 - x) * max(p, 2.0) < 1
-        far = _log_continued_fraction(np.where(near, 0.5 / max(p, 2.0), x), p, q)
-        return np.asarray(np.where(near, _log_near_one(np.where(near, x, 1 - 0.5 / max(p, 2.0)), p), far))
-    fraction = special.betainc(p, q, x)
-    plain = fraction > 1e-280
-    value = np.log(np.where(plain, fraction, 1.0)) + special.betaln(p, q)
-    if not plain.all():
-        value = np.where(plain, value, _log_continued_fraction(np.where(plain, 0.0, x), p, q))
-    return np.asarray(value)
+    if q > 0:
+        return log_cdf(x, p, q) - log_weight(x, p, q)
+    steep = max(p, 2.0)
+    near = (1 - x) * steep < 1
+    at_one = _log_near_one(np.where(near, x, 1 - 0.5 / steep), p)
+    return np.asarray(np.where(near, at_one, np.log(_hazard(np.where(near, 0.5, x), p, q))))
 
 
 def _log_near_one(x: Array, p: float) -> Array:
-    """ln ∫₀ˣ z^(p−1)/(1−z) dz for p(1−x) < 1: the logarithmic series of the hypergeometric function at 1."""
+    """ln[x^(−p) ∫₀ˣ z^(p−1)/(1−z) dz] for p(1−x) < 1: the logarithmic series of the hypergeometric function at 1."""
     k = np.arange(60)
     away = (1 - x)[..., None]
     growth = np.cumprod(away * (p + k[:-1]) / (k[:-1] + 1), axis=-1)
     factor = np.concatenate([np.ones_like(away), growth], axis=-1)
     terms = (special.digamma(k + 1) - special.digamma(p + k) - np.log(away)) * factor
-    return np.asarray(p * np.log(x) + np.log(terms.sum(axis=-1)))
+    return np.asarray(np.log(terms.sum(axis=-1)))
 
 
 def log_cdf(x: Array, p: float, q: float) -> Array:
     """ln I_x(p, q), also where I_x underflows; −∞ at 0."""
     x = np.asarray(x, dtype=np.float64)
-    fraction = special.betainc(p, q, x)
-    plain = fraction > 1e-280
-    tail_x = np.where(plain, 0.5 * p / (p + q), x)
-    tail = log_weight(tail_x, p, q) - np.log(p) + np.log(_fraction(tail_x, p, q))
-    return np.asarray(np.where(plain, np.log(np.where(plain, fraction, 1.0)), tail))
+    fraction = np.asarray(special.betainc(p, q, x))
+    faint = (fraction < 1e-280) & (x > 0)
+    value = np.where(fraction > 0, np.log(np.where(fraction > 0, fraction, 1.0)), -np.inf)
+    if faint.any():
+        value[faint] = log_weight(x[faint], p, q) + np.log(_hazard(x[faint], p, q))
+    return value
 
 
-def _log_continued_fraction(x: Array, p: float, q: float) -> Array:
-    """ln of x^p (1−x)^q / p times the continued fraction of the incomplete Beta integral."""
-    positive = np.where(x > 0, x, 0.5 * p / (p + q))
-    value = special.xlogy(p, positive) + special.xlog1py(q, -positive) - np.log(p) + np.log(_fraction(positive, p, q))
-    return np.asarray(np.where(x > 0, value, -np.inf))
+def _hazard(x: Array, p: float, q: float) -> Array:
+    """∫₀ˣ z^(p−1)(1−z)^(q−1) dz / (x^p (1−x)^q) for x below p/(p + q).
+
+    A continued fraction; for shapes above 1e6, where it converges too slowly, the Mills ratio of the same integrand:
+    relative error below 1e-4 beyond 30 deviations (q > 0), or of order 1/p (q = 0).
+    """
+    if p + q < 1e6:
+        return _fraction(x, p, q) / p
+    if q == 0:
+        reach = p * (1 - x) / x
+        near = special.exp1(np.minimum(reach, 500.0)) * np.exp(np.minimum(reach, 500.0))
+        inverse = 1 / np.maximum(reach, 500.0)
+        far = inverse * (1 - inverse * (1 - 2 * inverse))
+        return np.asarray(np.where(reach < 500, near, far) / x)
+    slope = p - (p + q) * x
+    y = (p + q) * x * (1 - x) / slope**2
+    return np.asarray((1 - y * (1 - y * (3 - 15 * y))) / slope)
 
 
 def _fraction(x: Array, p: float, q: float) -> Array:

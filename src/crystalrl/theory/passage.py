@@ -68,9 +68,7 @@ def _log_passage(rates: Rates, tau: float, start: float) -> float:
     if trapped or unreachable:
         return np.inf
     nodes, weights = _graded_nodes(start, tau, rates.target)
-    # ln[(1−y)^(−B) y^(−A) ∫_0^y z^(A−1)(1−z)^(B−1) dz]
-    exponent = beta.log_lower(nodes, a, b) - special.xlogy(a, nodes) - special.xlog1py(b, -nodes)
-    return float(np.log(2 / rates.noise) + special.logsumexp(exponent, b=weights))
+    return float(np.log(2 / rates.noise) + special.logsumexp(beta.log_hazard(nodes, a, b), b=weights))
 
 
 def _graded_nodes(low: float, high: float, centre: float) -> tuple[Array, Array]:

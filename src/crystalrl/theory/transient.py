@@ -116,8 +116,10 @@ def pdf(rates: Rates, x: ArrayLike, t: ArrayLike, c0: ArrayLike) -> Answer:
         series, rounding = expansions.density(rates, *here)
         p, q = matched_shapes(rates, *here[1:])
         good = rounding <= SERIES_TOLERANCE * np.maximum(1.0, series)
-        matched = np.exp(np.minimum(beta.log_density(here[0], p, q), 709.0))
+        log_matched = beta.log_density(here[0], p, q)
+        matched = np.where(log_matched > 700, np.inf, np.exp(np.minimum(log_matched, 700.0)))
         value[random] = np.where(good, np.maximum(series, 0), matched)  # below zero is rounding only
         method[random] = np.where(good, "series", "matched")
-        error[random] = np.where(good, rounding, 4 * matched * matched_error(rates, *here[1:]))
+        off = 4 * np.exp(np.minimum(log_matched, 300.0)) * matched_error(rates, *here[1:])
+        error[random] = np.where(good, rounding, off)
     return Answer(value.reshape(shape), method.reshape(shape), error.reshape(shape))
