@@ -50,7 +50,7 @@ def _deviance(k: Array, expected: Array) -> Array:
     order = np.arange(1, 12)
     tail = np.sum(safe[..., None] ** (2 * order + 1) / (2 * order + 1), axis=-1)
     positive = np.where(expected > 0, expected, k)
-    far = np.where(expected > 0, k * np.log(k / positive) + expected - k, np.inf)
+    far = np.where(expected > 0, k * (np.log(k) - np.log(positive)) + expected - k, np.inf)
     return np.asarray(np.where(near, (k - expected) * safe + 2 * k * tail, far))
 
 
