@@ -24,6 +24,10 @@ SDIRK = 1 - 1 / np.sqrt(2)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 
 
+class Unresolved(ValueError):
+    """The grid is too coarse for this noise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
     """Uniform cells in φ between `low` and `high` (radians), ends at c = sin²φ. An `absorbing` end is a threshold."""
@@ -99,14 +103,14 @@ def solve(schedule: Schedule, c0: float, times: ArrayLike, options: Options, gri
 
 
 def check_resolution(schedule: Schedule, c0: float, stops: Array, grid: Grid, options: Options) -> Path:
-    """The time path to the stops; raises ValueError when the cells would overstate the variance beyond tolerance."""
+    """The time path to the stops; raises Unresolved when the cells would overstate the variance beyond tolerance."""
     if schedule.sigma == 0:
         raise ValueError("sigma must be > 0 for a density: without noise c follows the mean path")
     path = mean_path(schedule, c0, stops, grid.width, options.fineness)
     excess = float(path.variance_error.max())
     if excess > options.tolerance:
         wanted = int(grid.cells * np.sqrt(excess / options.tolerance)) + 1
-        raise ValueError(
+        raise Unresolved(
             f"{grid.cells} cells cannot resolve sigma = {schedule.sigma:g}: the variance would be off by "
             f"{excess:.1%}, wanted at most {options.tolerance:.1%}; about {wanted} cells would do"
         )

@@ -132,7 +132,7 @@ def _survival(rates: Rates, tau: float, t: Array, start: float) -> Answer:
         return rare
     try:
         return _by_volumes(rates, tau, t, start)
-    except ValueError:
+    except finite_volume.Unresolved:
         return _no_return(rates, tau, t, start)
 
 
@@ -148,7 +148,7 @@ def _rare(rates: Rates, tau: float, t: Array, start: float) -> Answer | None:
 
 
 def _by_volumes(rates: Rates, tau: float, t: Array, start: float) -> Answer:
-    """Finite volumes on [0, τ] with an absorbing top; raises ValueError where σ cannot be resolved."""
+    """Finite volumes on [0, τ] with an absorbing top; raises Unresolved where σ is too small."""
     crossing = float(np.minimum(t.max(), time_to(rates, tau, start)))
     moving = np.unique(t[t > 0])
     grid = finite_volume.Grid(0.0, float(np.arcsin(np.sqrt(tau))), SURVIVAL.cells, (False, True))

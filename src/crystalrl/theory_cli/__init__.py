@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
@@ -42,7 +43,8 @@ def design_memory(options: DesignOptions, console: Console) -> None:
 
 def check_claims(options: Claims, console: Console) -> None:
     """The ledger on the terminal, or as a page."""
-    rows = list(track(claims.with_evidence(), "checking", claims.count(), console=console, transient=True))
+    evidence = claims.with_evidence(options.verdict)
+    rows = list(track(evidence, "checking", claims.count(options.verdict), console=console, transient=True))
     if options.write is not None:
         from crystalrl.theory_cli import pages
 
@@ -53,10 +55,9 @@ def check_claims(options: Claims, console: Console) -> None:
     table = Table(title="claims of the paper", show_lines=True)
     for heading in ("where", "says", "verdict", "evidence", "instead"):
         table.add_column(heading)
-    for _, claim, evidence in rows:
-        if options.verdict in (None, claim.verdict):
-            verdict = f"[{VERDICT_STYLE[claim.verdict]}]{claim.verdict}[/]"
-            table.add_row(claim.where, claim.says, verdict, evidence.replace("[", r"\\["), claim.instead)
+    for _, claim, found in rows:
+        verdict = f"[{VERDICT_STYLE[claim.verdict]}]{claim.verdict}[/]"
+        table.add_row(claim.where, escape(claim.says), verdict, escape(found), escape(claim.instead))
     console.print(table)
 
 
@@ -91,6 +92,6 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
     try:
         COMMANDS[type(chosen)][1](chosen, console)
     except ValueError as refusal:
-        console.print(f"[red]refused:[/] {refusal}")
+        console.print(f"[red]refused:[/] {escape(str(refusal))}")
         return 2
     return 0

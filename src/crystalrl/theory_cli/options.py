@@ -104,7 +104,7 @@ class Claims:
     verdict: Verdict | None = None
     """Only claims with this verdict."""
     write: Path | None = None
-    """Write the whole ledger as Markdown here instead of printing it."""
+    """Write the ledger as Markdown here instead of printing it."""
 
 
 @dataclass(frozen=True)

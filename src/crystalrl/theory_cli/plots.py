@@ -67,7 +67,7 @@ def _densities(axis: Any, show: Show) -> None:
     for shade, t in zip(np.linspace(0.15, 0.85, times.size), times, strict=True):
         mean, deviation = float(show.law.mean(t, show.c0)), float(np.sqrt(show.law.variance(t, show.c0)))
         if deviation < 1e-12:
-            axis.axvline(mean, color=str(shade))
+            axis.axvline(mean, color=str(1 - shade), label=f"t = {t:.3g}")
             continue
         x = np.unique(np.clip(mean + deviation * np.linspace(-5, 5, 121), 1e-6, 1 - 1e-6))
         density = np.asarray(show.law.pdf(x, t, show.c0))

@@ -24,16 +24,17 @@ SECTIONS: dict[str, tuple[Claim, ...]] = {
 }
 
 
-def count() -> int:
-    """Number of claims."""
-    return sum(len(claims) for claims in SECTIONS.values())
+def count(verdict: Verdict | None = None) -> int:
+    """Number of claims, all or those of one verdict."""
+    return sum(verdict in (None, claim.verdict) for claims in SECTIONS.values() for claim in claims)
 
 
-def with_evidence() -> Iterator[tuple[str, Claim, str]]:
-    """(section, claim, evidence) one by one; computing all takes some seconds."""
+def with_evidence(verdict: Verdict | None = None) -> Iterator[tuple[str, Claim, str]]:
+    """(section, claim, evidence) one by one, all or those of one verdict; computing all takes some seconds."""
     for section, claims in SECTIONS.items():
         for claim in claims:
-            yield section, claim, claim.evidence()
+            if verdict in (None, claim.verdict):
+                yield section, claim, claim.evidence()
 
 
 __all__ = ["SECTIONS", "VERDICTS", "Claim", "Verdict", "count", "with_evidence"]

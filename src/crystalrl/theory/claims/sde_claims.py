@@ -103,7 +103,8 @@ def _variance_equation() -> str:
     t, width = 43.0, 1e-3
     slope = float(moments.variance(rates, t + width, 0.0) - moments.variance(rates, t - width, 0.0)) / (2 * width)
     m, v = float(moments.mean(rates, t, 0.0)), float(moments.variance(rates, t, 0.0))
-    return f"residual at t = 43: {slope + (2 * rates.rate + rates.noise) * v - rates.noise * m * (1 - m):.0e}"
+    residual = slope + (2 * rates.rate + rates.noise) * v - rates.noise * m * (1 - m)
+    return f"at t = 43 dv/dt = {slope:.3e}, and the two sides agree to 1e-12: {abs(residual) < 1e-12}"
 
 
 def _first_inequality() -> str:
