@@ -72,7 +72,10 @@ class CorrelationTimes:
 def effective_diffusion(
     alpha: float, beta: float, rates: Rates, noise: Fluctuation, times: CorrelationTimes, c: ArrayLike
 ) -> Array:
-    """D_eff(c) = σ²c(1−c) + 2τ_U α²Var(U)(1−c)² + 2τ_I β²Var(I)c²; valid while both times are far below 1/λ."""
+    """D_eff(c) = σ²c(1−c) + 2τ_U α²Var(U)(1−c)² + 2τ_I β²Var(I)c²; valid while both times are far below 1/λ.
+
+    With an exponential correlation of time τ the variance it predicts, D_eff/(2λ), is too large by 1 + λτ.
+    """
     c = unit("c", c)
     from_utility = 2 * times.utility * alpha**2 * noise.utility_variance * (1 - c) ** 2
     from_interference = 2 * times.interference * beta**2 * noise.interference_variance * c**2

@@ -84,6 +84,7 @@ class DesignOptions:
 
     @property
     def wish(self) -> Wish:
+        """The same wishes for `crystalrl.theory.design`."""
         thresholds = Thresholds(self.tau_L, self.tau_C, self.band)
         return Wish(
             inflow=self.inflow,
