@@ -14,15 +14,15 @@ import tyro
 from rich.console import Console
 from rich.table import Table as Lines
 
-from crystalrl.report import html, live, text
+from crystalrl.report import html, live, markdown, text
 from crystalrl.report.text import Grid
 from crystalrl.study import catalogue
 from crystalrl.study.analysis import load_results
-from crystalrl.study.execute import execute
+from crystalrl.study.execute import best_device, execute
 from crystalrl.study.plan import plan
 from crystalrl.study.spec import SECTIONS, RunSpec, Value
 from crystalrl.study.store import Store
-from crystalrl.study.tables import Table, load_study, study_names
+from crystalrl.study.tables import Table, load_study, pick, study_names
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class Study:
     """Run a study: one that comes with the library, or a .toml file."""
 
     name: tyro.conf.Positional[str]
+    tables: str = ""
+    """Some of its tables, separated by commas; empty: all."""
     out: Path = Path("")
     """Where results go; empty: runs/NAME."""
     device: str = ""
@@ -56,6 +58,8 @@ class Report:
     """Render stored results: tables to the terminal, everything to report.html."""
 
     folder: tyro.conf.Positional[Path]
+    docs: Path = Path("")
+    """Also write the tables of all results below the folder to this markdown file."""
 
 
 @dataclass(frozen=True)
@@ -131,12 +135,15 @@ def _obey(command: object, sections: Mapping[str, Any], console: Console) -> Non
             spec = replace(spec, **sections)
             name = spec.memory if spec.method == "none" else f"{spec.memory}+{spec.method}"
             _run_table(Table("", {spec.preset or name: spec}), out, device, console)
-        case Study(name, out, device):
+        case Study(name, tables, out, device):
             folder = out if out.name else Path("runs") / Path(name).stem
-            for key, table in load_study(name).items():
+            for key, table in pick(load_study(name), tables).items():
                 _run_table(table, folder / key, device, console)
-        case Report(folder):
+        case Report(folder, docs):
             _report(folder, console)
+            if docs.name:
+                written = f"crystalrl report {folder} --docs {docs}"
+                console.print(f"Tables: {markdown.write_page(_folders(folder), docs, written)}", highlight=False)
         case Show():
             _list(console)
         case Demo(out):
@@ -144,7 +151,7 @@ def _obey(command: object, sections: Mapping[str, Any], console: Console) -> Non
 
 
 def _run_table(table: Table, out: Path, device: str, console: Console) -> None:
-    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    where = device or best_device()
     if where == "cpu":
         _prepare_cpu()
     groups, store = plan(table.runs()), Store(out, table.to_toml())
@@ -167,14 +174,22 @@ def _prepare_cpu() -> None:
 
 
 def _report(folder: Path, console: Console) -> None:
-    for inner in [folder] if (folder / "spec.toml").is_file() else sorted(folder.glob("*/")):
+    for inner in _folders(folder):
         results = load_results(inner)
         console.print(f"\n[bold]{results.table.title or results.table.suite}[/bold]")
         console.print(_lines(text.main_table(results)))
         if len(results.rows) > 1:
             console.print(_lines(text.comparison_table(results)))
-        console.print(html.headline(results), highlight=False)
+        console.print(text.headline(results), highlight=False)
         console.print(f"The whole report: {html.write_report(inner)}", highlight=False)
+
+
+def _folders(folder: Path) -> list[Path]:
+    """The folder itself, or the results folders in it."""
+    found = [folder] if (folder / "spec.toml").is_file() else sorted(path.parent for path in folder.glob("*/spec.toml"))
+    if not found:
+        raise FileNotFoundError(f"{folder}: wanted a folder of results, found no spec.toml in it or below")
+    return found
 
 
 def _lines(grid: Grid) -> Lines:

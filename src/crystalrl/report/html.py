@@ -32,7 +32,7 @@ def page(results: Results, versions: dict[str, str]) -> str:
     phases = figures.phase_figure(results)
     parts = [
         f"<h1>{html.escape(results.table.title or results.table.suite)}</h1>",
-        f"<p>{html.escape(headline(results))}</p>",
+        f"<p>{html.escape(text.headline(results))}</p>",
         _grid(text.main_table(results)),
         "<h2>What is still known after each task</h2>" + figures.course_figure(results),
         "<h2>The learning matrix</h2>" + figures.matrix_figure(results),
@@ -47,20 +47,6 @@ def page(results: Results, versions: dict[str, str]) -> str:
     title = html.escape(results.table.title or results.table.suite)
     head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
     return head + "\n".join(parts) + "</html>\n"
-
-
-def headline(results: Results) -> str:
-    """What was seen, in one sentence."""
-    ranked = sorted(results.rows, key=lambda row: -float(row.chosen.metrics["AP"].mean()))
-    best, last = ranked[0], ranked[-1]
-    means = [float(row.chosen.metrics["AP"].mean()) for row in (best, last)]
-    count = len(set(results.tasks))
-    if best is last:
-        return f"After {count} tasks, {best.chosen.name} scores {means[0]:.2f} on average over all of them."
-    return (
-        f"After {count} tasks learnt one after the other, {best.chosen.name} still scores {means[0]:.2f} on average "
-        f"over all of them; {last.chosen.name} scores {means[1]:.2f}."
-    )
 
 
 def _grid(grid: Grid) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from crystalrl.study.analysis import Results, compare
 from crystalrl.study.stats import summarise
 
 HEADINGS = {
-    "AP": "AP: mean score on all tasks as they are now, at the end",
-    "BT": "BT: change since a task was learnt; negative is forgetting",
+    "AP": "mean score on all tasks as they are now, at the end",
+    "BT": "change since a task was learnt; negative is forgetting",
     "before": "AP before any task was redefined",
     "adapted": "score on the redefined tasks right after learning them",
     "learned": "score on a task right after learning it",
@@ -64,20 +66,37 @@ def tuning_table(results: Results, names: tuple[str, ...] = SHORT) -> Grid:
     for row in results.rows:
         for cell in row.candidates if row.tuned else ():
             mark = " ◂" if cell is row.chosen else ""
-            means = [f"{cell.metrics[name].mean():.3f}" for name in shown]
+            means = [number(float(cell.metrics[name].mean())) for name in shown]
             lines.append([cell.name + mark, f"{row.tuned[cell.name]:.3f}", *means])
     return Grid(["", f"{results.table.objective}, tuning seeds", *shown], lines)
 
 
+def headline(results: Results) -> str:
+    """What was seen, in one sentence."""
+    ranked = sorted(results.rows, key=lambda row: -float(row.chosen.metrics["AP"].mean()))
+    best, last = ranked[0], ranked[-1]
+    means = [float(row.chosen.metrics["AP"].mean()) for row in (best, last)]
+    count = len(set(results.tasks))
+    if best is last:
+        return f"After {count} tasks, {best.chosen.name} scores {means[0]:.2f} on average over all of them."
+    return (
+        f"After {count} tasks learnt one after the other, {best.chosen.name} still scores {means[0]:.2f} on average "
+        f"over all of them; {last.chosen.name} scores {means[1]:.2f}."
+    )
+
+
 def interval(sample: object) -> str:
     """mean [low, high]."""
-    import numpy as np
-
     values = np.asarray(sample)
     if np.isnan(values).any():
         return "–"
     s = summarise(values)
     return f"{s.mean:.3f} [{s.low:.3f}, {s.high:.3f}]"
+
+
+def number(value: float) -> str:
+    """Three digits; a dash for what is not known."""
+    return "–" if value != value else f"{value:.3f}"
 
 
 def probability(p: float) -> str:

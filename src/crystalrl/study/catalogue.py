@@ -19,7 +19,6 @@ from crystalrl.params import CrystalParams, numbers
 from crystalrl.random import Streams
 from crystalrl.study.spec import RunSpec, unknown
 from crystalrl.suites.base import Suite
-from crystalrl.suites.classic import CartPole
 from crystalrl.suites.nav import Nav, NavName
 
 Values = Mapping[str, Any]
@@ -42,6 +41,11 @@ class Kind:
     def settings(self, preset: str, values: Values) -> Any:
         """The settings, checked."""
         return self.params(**values)
+
+    def lane_numbers(self, preset: str, values: Values) -> dict[str, Any]:
+        """What may differ between lanes, given or not: name → number, or None where it is switched off."""
+        settings = self.settings(preset, values)
+        return {name: getattr(settings, name) for name in self.per_lane}
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,11 @@ def check_suite(name: str) -> None:
 
 def make_suite(name: str, seeds: Sequence[int], device: torch.device) -> Suite:
     """The tasks of every lane."""
-    return CartPole(seeds, device) if name == "cartpole" else Nav(name, seeds, device)
+    if name != "cartpole":
+        return Nav(name, seeds, device)
+    from crystalrl.suites.classic import CartPole  # Gymnasium is imported only where it is used
+
+    return CartPole(seeds, device)
 
 
 def make_agent(spec: RunSpec, suite: Suite, streams: Streams, values: Values) -> DQN:

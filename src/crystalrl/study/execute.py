@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from crystalrl.study.plan import Group, Lane
@@ -22,6 +23,11 @@ def execute(groups: Sequence[Group], store: Store, device: torch.device | str = 
             record.take(event)
             yield number, event
         store.write(group.key, record.tables, str(device))
+
+
+def best_device() -> str:
+    """cuda where there is one, else cpu."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 class Record:
@@ -44,12 +50,19 @@ class Record:
             for lane, score in zip(lanes, event.score.tolist(), strict=True):
                 self._add("curves", lane, task=lane.stages[event.stage], step=event.step, score=score)
         elif isinstance(event, Built):
-            for lane in lanes:
-                self._add("memory", lane, step=0, name="nbytes", value=float(event.nbytes))
+            self._add_means(0, {"nbytes": [float(event.nbytes)] * len(lanes)})
         elif isinstance(event, Consolidated):
-            for name, value in event.scalars.items():
-                for lane, number in zip(lanes, value, strict=True):
-                    self._add("memory", lane, step=event.done, name=name, value=number)
+            self._add_means(event.done, event.scalars)
+
+    def _add_means(self, step: int, numbers: Mapping[str, Sequence[float]]) -> None:
+        """Means over the learners of each cell (that have a number), at a step."""
+        first = {lane.cell: lane for lane in reversed(self.group.lanes)}
+        cells = np.array([lane.cell for lane in self.group.lanes])
+        for name, values in numbers.items():
+            for cell, lane in first.items():
+                mine = np.asarray(values)[cells == cell]
+                known = mine[np.isfinite(mine)]
+                self._add("memory", lane, step=step, name=name, value=known.mean() if len(known) else np.nan)
 
     def _add(self, table: str, lane: Lane, **values: Any) -> None:
         row = {"cell": lane.cell, "method": lane.method, "seed": lane.seed, **values}

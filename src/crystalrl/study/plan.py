@@ -71,20 +71,27 @@ def _structure(spec: RunSpec) -> str:
     shared = asdict(spec)
     shared.pop("seeds")
     for section, kind in kinds_of(spec).items():
-        shared[section] = {name: v for name, v in getattr(spec, section).items() if name not in kind.per_lane}
-        shared[section] |= {name: None for name in getattr(spec, section) if name in kind.per_lane}
+        given = getattr(spec, section)
+        shared[section] = {name: value for name, value in given.items() if name not in kind.per_lane}
+        shared[section] |= {n: None for n, v in kind.lane_numbers(spec.preset, given).items() if v is None}
     return json.dumps(shared, sort_keys=True, default=str)
 
 
 def _group(pairs: Sequence[tuple[Lane, RunSpec]]) -> Group:
-    lanes = tuple(lane for lane, _ in pairs)
-    values = {
-        section: {
-            name: _column([getattr(spec, section)[name] for _, spec in pairs]) for name in getattr(pairs[0][1], section)
-        }
-        for section in SECTIONS
+    specs = [spec for _, spec in pairs]
+    values = {section: _values(specs, section) for section in SECTIONS}
+    return Group(specs[0], tuple(lane for lane, _ in pairs), values)
+
+
+def _values(specs: Sequence[RunSpec], section: str) -> dict[str, Any]:
+    """What any lane was given: shared values as they are, numbers per lane filled up with the preset's."""
+    kind = kinds_of(specs[0])[section]
+    given = dict.fromkeys(name for spec in specs for name in getattr(spec, section))
+    numbers = [kind.lane_numbers(spec.preset, getattr(spec, section)) for spec in specs]
+    return {
+        name: _column([each[name] for each in numbers]) if name in kind.per_lane else getattr(specs[0], section)[name]
+        for name in given
     }
-    return Group(pairs[0][1], lanes, values)
 
 
 def _column(values: list[Any]) -> Any:

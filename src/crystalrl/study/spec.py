@@ -8,7 +8,18 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
 from typing import Annotated, Any
 
-import tyro
+try:
+    import tyro
+except ModuleNotFoundError:  # no command line then; studies run without it
+    SEEDS: Any = None
+else:
+    SEEDS = tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="FIRST:STOP,…",
+        instance_from_str=lambda words: parse_seeds(words[0]),
+        is_instance=lambda value: isinstance(value, tuple),
+        str_from_instance=lambda value: [",".join(map(str, value))],
+    )
 
 Value = bool | int | float | str
 Choice = Value | Sequence[Value]
@@ -33,15 +44,6 @@ def parse_seeds(text: str | int | Sequence[int]) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-_SEEDS = tyro.constructors.PrimitiveConstructorSpec(
-    nargs=1,
-    metavar="FIRST:STOP,…",
-    instance_from_str=lambda words: parse_seeds(words[0]),
-    is_instance=lambda value: isinstance(value, tuple),
-    str_from_instance=lambda value: [",".join(map(str, value))],
-)
-
-
 @dataclass(frozen=True)
 class RunSpec:
     """One way to learn one suite: an agent, a memory, a method, and the seeds to run it with."""
@@ -54,7 +56,7 @@ class RunSpec:
     """A named configuration of the memory, where it has some."""
     method: str = "none"
     """What protects old tasks beside the memory."""
-    seeds: Annotated[tuple[int, ...], _SEEDS] = (0,)
+    seeds: Annotated[tuple[int, ...], SEEDS] = (0,)
     """One lane each: 0:16, or 0,2,5."""
     steps: int = 12_000
     """Environment steps per task and lane, over all its environments together."""

@@ -1,11 +1,12 @@
-"""Results on disk: a folder with the spec, the versions, and tables as folders of parquet parts.
+"""Results on disk: a folder with the spec, the versions, and one compressed file of tables per lane-batched run.
 
-Every part holds one lane-batched run and appears whole or not at all, so an interrupted study is continued by starting
-it again. `scores.parquet` is written last: a run counts as done once it is there.
+A file `part-KEY.npz` appears whole or not at all, so an interrupted study is continued by starting it again. Only NumPy
+is needed to read one: `numpy.load(path)["scores.score"]`; text is stored as numbers into the array `….names`.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import platform
@@ -14,21 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
+from numpy.typing import NDArray
 
 from crystalrl._version import __version__
 
 TABLES = {
-    "curves": {"cell": "s", "method": "s", "seed": "i", "task": "i", "step": "i", "score": "f"},
-    "memory": {"cell": "s", "method": "s", "seed": "i", "step": "i", "name": "s", "value": "f"},
     "scores": {"cell": "s", "method": "s", "seed": "i", "after": "i", "task": "i", "score": "f"},
+    "curves": {"cell": "s", "method": "s", "seed": "i", "task": "i", "step": "i", "score": "f"},
+    "memory": {"cell": "s", "method": "s", "step": "i", "name": "s", "value": "f"},
 }
-"""Columns of each table, in the order they are written; s text, i integer, f float."""
+"""Columns of each table; s text, i integer, f float. The memory's numbers are means over the learners of a cell."""
 
-_TYPES = {"s": pa.dictionary(pa.int32(), pa.string()), "i": pa.int64(), "f": pa.float64()}
+_TYPES = {"i": np.int32, "f": np.float32}
 Columns = Mapping[str, Sequence[Any]]
+Arrays = dict[str, NDArray[Any]]
 
 
 class Store:
@@ -44,34 +45,53 @@ class Store:
         if not path.exists() and self.folder.exists() and any(self.folder.iterdir()):
             raise ValueError(f"out: wanted an empty folder or results of this spec, got other files in {self.folder}")
         self.folder.mkdir(parents=True, exist_ok=True)
-        _write_text(path, spec)
+        if not path.exists():
+            _write(path, spec.encode())
 
     def has(self, key: str) -> bool:
         """Whether the run of this key is stored."""
-        return self._part("scores", key).exists()
+        return self._part(key).exists()
 
     def write(self, key: str, tables: Mapping[str, Columns], device: str) -> None:
         """Store all tables of one run."""
-        _write_text(self.folder / "versions.json", json.dumps(versions(device), indent=1) + "\n")
-        for name, columns in TABLES.items():
-            part = self._part(name, key)
-            part.parent.mkdir(exist_ok=True)
-            table = pa.table({c: pa.array(tables[name][c], type=_TYPES[kind]) for c, kind in columns.items()})
-            temporary = part.with_suffix(".tmp")
-            pq.write_table(table, temporary, compression="zstd")
-            temporary.replace(part)
+        _write(self.folder / "versions.json", (json.dumps(versions(device), indent=1) + "\n").encode())
+        arrays: Arrays = {}
+        for table, columns in TABLES.items():
+            for column, kind in columns.items():
+                arrays |= _packed(f"{table}.{column}", tables[table][column], kind)
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+        _write(self._part(key), buffer.getvalue())
 
-    def _part(self, table: str, key: str) -> Path:
-        return self.folder / f"{table}.parquet" / f"part-{key}.parquet"
+    def _part(self, key: str) -> Path:
+        return self.folder / f"part-{key}.npz"
 
 
-def read(folder: str | os.PathLike[str], table: str) -> dict[str, np.ndarray[Any, Any]]:
+def read(folder: str | os.PathLike[str], table: str) -> Arrays:
     """All parts of a table: column name → array."""
-    parts = sorted((Path(folder) / f"{table}.parquet").glob("part-*.parquet"))
+    parts = sorted(Path(folder).glob("part-*.npz"))
     if not parts:
-        raise FileNotFoundError(f"{folder}: wanted results of a study, found no {table}")
-    joined = pa.concat_tables([pq.read_table(part) for part in parts], promote_options="permissive")
-    return {name: joined[name].to_numpy() for name in joined.column_names}
+        raise FileNotFoundError(f"{folder}: wanted results of a study, found none")
+    loaded = [_unpacked(part, table) for part in parts]
+    return {column: np.concatenate([columns[column] for columns in loaded]) for column in TABLES[table]}
+
+
+def _packed(name: str, values: Sequence[Any], kind: str) -> Arrays:
+    if kind != "s":
+        return {name: np.asarray(values, dtype=_TYPES[kind])}
+    names, place = np.unique(np.asarray(values, dtype=np.str_), return_inverse=True)
+    return {name: place.astype(np.int16), f"{name}.names": names}
+
+
+def _unpacked(part: Path, table: str) -> Arrays:
+    with np.load(part) as stored:
+        return {column: _column(stored, f"{table}.{column}", kind) for column, kind in TABLES[table].items()}
+
+
+def _column(stored: Any, name: str, kind: str) -> NDArray[Any]:
+    if kind == "s":
+        return np.asarray(stored[f"{name}.names"].astype(object)[stored[name]])
+    return np.asarray(stored[name].astype(np.int64 if kind == "i" else np.float64))
 
 
 def versions(device: str) -> dict[str, str]:
@@ -86,7 +106,8 @@ def versions(device: str) -> dict[str, str]:
     }
 
 
-def _write_text(path: Path, text: str) -> None:
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(text)
+def _write(path: Path, content: bytes) -> None:
+    """The file as a whole or not at all."""
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    temporary.write_bytes(content)
     temporary.replace(path)

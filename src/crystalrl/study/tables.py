@@ -109,6 +109,15 @@ def load_study(name: str) -> dict[str, Table]:
     return {key: table_from(table) for key, table in values["tables"].items()}
 
 
+def pick(tables: Mapping[str, Table], names: str) -> dict[str, Table]:
+    """Some tables of a study by their names, separated by commas; all, if none is named."""
+    wanted = [name for name in names.split(",") if name] or list(tables)
+    for name in wanted:
+        if name not in tables:
+            raise ValueError(unknown("tables", name, set(tables)))
+    return {name: tables[name] for name in wanted}
+
+
 def study_names() -> list[str]:
     """Studies that come with the library."""
     folder = resources.files("crystalrl") / "studies"
