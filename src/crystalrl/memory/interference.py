@@ -10,8 +10,10 @@ newer_majority  more than half of the newer experiences within ε, same context 
 fresh_mean      the mean reward of the liquid experiences within ε, same action, differs from mine by more than δ_r.
                 Only glass and crystal can be contradicted.
 
-The last two forgive noise: an experience whose reward was at odds with its elders, too, was an outlier from the start,
-and nothing has changed. `docs/decisions/interference.md` has the measurements.
+The last two forgive noise. If the new ones agree with the elders among the neighbours, nothing has changed, and an
+experience at odds with both was an outlier from the start. So fresh_mean asks, too, that the mean reward has changed
+between the solid and the liquid neighbours by half of δ_r, and newer_majority that the share of those who differ has
+grown by a quarter. `docs/decisions/interference.md` has the measurements.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ from torch import Tensor
 
 from crystalrl.dynamics import LIQUID
 from crystalrl.memory.neighbours import Near, chunks, distances
+
+CHANGE = 0.5
+"""How much of δ_r (or of the majority) must be change rather than noise."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +76,8 @@ def _newer_majority(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor)
     newer = scene.birth[:, None, :] > scene.birth[:, rows, None]
     newer_against, newer_all = _count(against & newer), _count(near & newer)
     elders_against, elders_all = _count(against) - newer_against, _count(near) - newer_all
-    outlier = 2 * elders_against > elders_all
-    return (newer_against >= 2) & (2 * newer_against > newer_all) & ~outlier
+    changed = newer_against / newer_all.clamp_min(1) - elders_against / elders_all.clamp_min(1) > CHANGE / 2
+    return (newer_against >= 2) & (2 * newer_against > newer_all) & changed
 
 
 def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
@@ -81,9 +86,10 @@ def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> 
     near = _alike(scene, rows, epsilon).to(torch.float32)
     fresh_count, fresh_sum, solid_count, solid_sum = torch.bmm(near, columns).unbind(-1)
     mine, limit = scene.reward[:, rows], delta_r[..., 0]
-    against = (fresh_count > 0) & ((fresh_sum / fresh_count.clamp_min(1) - mine).abs() > limit)
-    outlier = (solid_count > 0) & ((solid_sum / solid_count.clamp_min(1) - mine).abs() > limit)
-    return against & ~outlier & solid[:, rows]
+    fresh_mean, solid_mean = fresh_sum / fresh_count.clamp_min(1), solid_sum / solid_count.clamp_min(1)
+    against = (fresh_count > 0) & ((fresh_mean - mine).abs() > limit)
+    changed = (solid_count == 0) | ((fresh_mean - solid_mean).abs() > CHANGE * limit)
+    return against & changed & solid[:, rows]
 
 
 def _count(mask: Tensor) -> Tensor:
