@@ -20,7 +20,7 @@ from crystalrl.memory import interference, neighbours, report
 from crystalrl.memory.crystal_ledger import EVALUATED
 from crystalrl.memory.moves import move
 from crystalrl.memory.utility import scaled_error
-from crystalrl.random import Stream, beta_variates
+from crystalrl.random import Stream, beta_variates, element_bits, normal_from_bits, to_unit
 from crystalrl.types import Evaluate, Evaluation
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ def consolidate(memory: CrystalMemory, evaluate: Evaluate, lane: Tensor) -> repo
     flagged, epsilon, delta_r = _contradict(memory, view, state, near)
     stages.done("interference")
     step = _crystallize(memory, view, output, fresh)
-    moves = move(ledger, flagged, ledger.streams.uniform(Stream.KEY, ledger.slots).to(torch.float32), lane)
+    moves = move(ledger, flagged, _uniform(memory, Stream.KEY, ledger.slots).to(torch.float32), lane)
     ledger.flags.copy_(torch.where(view.chosen, ledger.flags | EVALUATED, ledger.flags))
-    ledger.relabel(moves.phase)
+    ledger.relabel(moves.phase, lane)
     stages.done("moves")
     extra = {"clipped": clipped, "epsilon": epsilon[:, 0], "delta_r": delta_r[:, 0], "time_step": step}
     extra |= {"contradicted": flagged.sum(-1), "evaluated": view.chosen.sum(-1), **moves.counts}
@@ -84,7 +84,7 @@ def _look(memory: CrystalMemory, lane: Tensor) -> View:
     occupied = ledger.phase != EMPTY
     chosen = occupied & lane
     if ledger.params.slices > 1:
-        turn = int(memory.turn) % ledger.params.slices
+        turn = memory.turns[:, None] % ledger.params.slices
         mine = torch.arange(ledger.slots, device=occupied.device) % ledger.params.slices == turn
         chosen &= mine | ((ledger.flags & EVALUATED) == 0)
     return View(memory.arena.unpack(memory.arena.rows), occupied, chosen, lane)
@@ -121,7 +121,7 @@ def _neighbours(memory: CrystalMemory, view: View, state: Tensor, successor: Ten
     params = memory.params
     if params.downstream == "random":
         slots = memory.ledger.slots
-        uniform = memory.streams.uniform(Stream.NEIGHBOURS, slots * params.k)
+        uniform = _uniform(memory, Stream.NEIGHBOURS, slots * params.k)
         index = (uniform * slots).to(torch.int64).view(memory.lanes, slots, params.k)
         return neighbours.Near(index, view.occupied.gather(1, index.flatten(1)).view_as(index))
     if params.backup or any(memory.lane_value("w3").flatten().tolist()):
@@ -165,14 +165,12 @@ def _contradict(
 def _crystallize(memory: CrystalMemory, view: View, output: Mapping[str, Tensor], fresh: Tensor) -> Tensor:
     """Move c by one step of its law and let the anchors follow; the mean Δt [L]."""
     ledger, params = memory.ledger, memory.params
-    dt = torch.ones_like(ledger.c, dtype=torch.float64)
-    if params.clock == "steps":
-        dt = (memory.time[:, None] - ledger.updated) / params.unit(ledger.slots)
-    dt = torch.where(view.chosen, dt, 0.0)
+    now, unit = (memory.turns + 1, 1) if params.clock == "calls" else (memory.time, params.unit(ledger.slots))
+    dt = torch.where(view.chosen, (now[:, None] - ledger.updated).to(torch.float64) / unit, 0.0)
     gain, loss = _rates(memory, _settled(memory, view, output, fresh))
     c = _step(memory, ledger.c.to(torch.float64), gain, loss, dt)
     ledger.c.copy_(torch.where(view.chosen, c, ledger.c))
-    ledger.updated.copy_(torch.where(view.chosen, memory.time[:, None], ledger.updated))
+    ledger.updated.copy_(torch.where(view.chosen, now[:, None], ledger.updated))
     rate = 1 - (1 - (1 - ledger.c) ** 2) ** dt.to(torch.float32)
     rate = torch.where(fresh, 1.0, rate) * view.chosen
     for name, anchor in memory.anchors.items():
@@ -204,16 +202,22 @@ def _settled(memory: CrystalMemory, view: View, output: Mapping[str, Tensor], fr
 
 def _step(memory: CrystalMemory, c: Tensor, gain: Tensor, loss: Tensor, dt: Tensor) -> Tensor:
     sigma = memory.lane_value("sigma")
-    if memory.params.integrator == "euler":
-        normal = memory.streams.normal(Stream.NOISE, c.shape[1])
-        return dynamics.euler_maruyama(c, gain, loss, sigma, dt, normal).to(torch.float32)
-    start = memory.streams.next_start(Stream.NOISE)[:, None]
+    start = memory.streams.starts(Stream.NOISE, memory.turns)[:, None]
     slot = torch.arange(c.shape[1], device=c.device)
+    if memory.params.integrator == "euler":
+        normal = normal_from_bits(element_bits(start, 2 * slot), element_bits(start, 2 * slot + 1))
+        return dynamics.euler_maruyama(c, gain, loss, sigma, dt, normal).to(torch.float32)
 
     def beta(p: Tensor, q: Tensor) -> Tensor:
         return beta_variates(p, q, start, slot)
 
     return dynamics.matched_beta(c, gain, loss, sigma, dt, beta).to(torch.float32)
+
+
+def _uniform(memory: CrystalMemory, stream: Stream, size: int) -> Tensor:
+    """float64[L, size] in [0, 1) that belong to each lane's own consolidation."""
+    start = memory.streams.starts(stream, memory.turns)[:, None]
+    return to_unit(element_bits(start, torch.arange(size, device=start.device)))
 
 
 def _report(memory: CrystalMemory, view: View, extra: Mapping[str, Tensor], stages: Stages) -> report.Consolidation:

@@ -48,7 +48,10 @@ class CrystalMemory(ReplayMemory):
         **storage: Unpack[StorageOptions],
     ) -> None:
         self.params: CrystalParams = params or CrystalParams()
-        super().__init__(StorageSpec(capacity, **storage))
+        spec = StorageSpec(capacity, **storage)
+        self.turns = torch.zeros(spec.lanes or 1, dtype=torch.int64, device=spec.device)
+        """Consolidations of each lane so far: also the tick of its noise, so that a lane is the same alone."""
+        super().__init__(spec)
         lanes, device = self.lanes, self.device
         self._features = features
         self._lane_values: dict[str, Tensor] = {}
@@ -64,16 +67,17 @@ class CrystalMemory(ReplayMemory):
         """Number of the first experience of each environment's current episode."""
         self.ended = torch.zeros(lanes, 1, dtype=torch.bool, device=device)
         """Lanes in which an episode ended since their last consolidation, where that matters."""
-        self.counters = torch.zeros(2, dtype=torch.int64)
-        """Steps given since the last consolidation of all lanes; consolidations so far."""
-        self._counters = self.counters.numpy()
+        self.steps = torch.zeros(1, dtype=torch.int64)
+        """Steps given since the last consolidation of all lanes."""
+        self._steps = self.steps.numpy()
 
     def _ledger(self) -> Ledger:
         liquid = self.params.caps(self.capacity)[0]
         if self.spec.envs * self.spec.n_step > liquid:
             wanted = f"envs × n_step = {self.spec.envs * self.spec.n_step}"
             raise ValueError(f"capacity: wanted at least {wanted} liquid slots, got {liquid} of {self.capacity}")
-        return CrystalLedger(self.spec, self.streams, self.params, self.time)
+        clock = self.turns if self.params.clock == "calls" else self.time
+        return CrystalLedger(self.spec, self.streams, self.params, clock)
 
     def _kappa_of(self, name: str) -> float | Sequence[float]:
         kappa = self.params.kappa
@@ -105,7 +109,7 @@ class CrystalMemory(ReplayMemory):
         finally:
             if crystallization is not None:
                 self.ledger.incoming = torch.zeros(self.lanes, 1, device=self.device)
-        self._counters[0] += self.spec.envs
+        self._steps += self.spec.envs
         if self.params.every_episode:
             for flag in (transition.terminated, transition.truncated):
                 ended = torch.as_tensor(flag, device=self.device).bool()
@@ -157,7 +161,7 @@ class CrystalMemory(ReplayMemory):
 
     @property
     def _whole_due(self) -> bool:
-        return int(self._counters[0]) >= self.params.interval(self.capacity)
+        return int(self._steps[0]) >= self.params.interval(self.capacity)
 
     def consolidate(self, evaluate: Evaluate) -> Consolidation:
         """Let every experience crystallize or melt a little (Algorithm 1). `evaluate(batch)` gives TD errors [L, B],
@@ -170,14 +174,9 @@ class CrystalMemory(ReplayMemory):
         lane = self.ended.clone() if some else torch.ones_like(self.ended)
         report = consolidate(self, evaluate, lane)
         self.ended.zero_()
-        self._counters[0] = self._counters[0] if some else 0
-        self._counters[1] += 1
+        self._steps *= some
+        self.turns += lane[:, 0]
         return report
-
-    @property
-    def turn(self) -> int:
-        """Consolidations so far."""
-        return int(self._counters[1])
 
     def lane_value(self, name: str) -> Tensor:
         """A number of the parameters as float64[L, 1]."""
@@ -313,7 +312,7 @@ class CrystalMemory(ReplayMemory):
         self.grid.clear()
         for tensor in (*self.anchors.values(), self.started, self.ended):
             tensor.zero_()
-        self._counters[0] = 0
+        self._steps *= 0
 
     @property
     def nbytes(self) -> int:
@@ -321,7 +320,7 @@ class CrystalMemory(ReplayMemory):
         return super().nbytes + self.grid.nbytes + sum(anchor.nbytes for anchor in self.anchors.values())
 
     def _tensors(self) -> dict[str, Tensor]:
-        own = {"started": self.started, "ended": self.ended, "counters": self.counters, **self.grid.tensors()}
+        own = {"started": self.started, "ended": self.ended, "steps": self.steps, "turns": self.turns, **self.grid.tensors()}
         own |= {f"slot.anchor.{name}": anchor for name, anchor in self.anchors.items()}
         return {**super()._tensors(), **{f"crystal.{name}": tensor for name, tensor in own.items()}}
 

@@ -39,15 +39,15 @@ class CrystalLedger:
     birth: Tensor
     """Number of the experience in its lane, in order of arrival."""
     updated: Tensor
-    """Environment step up to which c has been moved."""
+    """Environment step (or consolidation, where time is counted in calls) up to which c has been moved."""
     boost: Tensor
     env: Tensor
     """Environment an experience came from."""
 
-    def __init__(self, spec: StorageSpec, streams: Streams, params: CrystalParams, time: Tensor) -> None:
+    def __init__(self, spec: StorageSpec, streams: Streams, params: CrystalParams, clock: Tensor) -> None:
         slots, self.n_step = spec.capacity, spec.n_step
         lanes, device = len(streams.seeds), streams.device
-        self.lanes, self.slots, self.streams, self.params, self.time = lanes, slots, streams, params, time
+        self.lanes, self.slots, self.streams, self.params, self.clock = lanes, slots, streams, params, clock
         self.caps = params.caps(slots)
         self.tree = WeightTree(lanes, slots, 3, device)
         self.incoming = torch.zeros(lanes, 1, device=device)
@@ -138,7 +138,7 @@ class CrystalLedger:
         kept, c = slots >= 0, self.incoming.expand(slots.shape)
         at = torch.where(kept, slots, self.slots)
         old = self.tree.label.gather(1, slots.clamp_min(0))
-        values = {"c": c, "birth": self.number[:, None] + kept.cumsum(-1) - 1, "updated": self.time[:, None]}
+        values = {"c": c, "birth": self.number[:, None] + kept.cumsum(-1) - 1, "updated": self.clock[:, None]}
         if "env" in self._wide:
             values["env"] = (torch.arange(slots.shape[1], device=slots.device) // self.n_step).to(torch.int32)
         for name, wide in self._wide.items():
@@ -169,7 +169,7 @@ class CrystalLedger:
         for wide in self._wide.values():
             wide[0, slot] = 0
         self._wide["birth"][0, slot] = self.number[0]
-        self._wide["updated"][0, slot] = self.time[0]
+        self._wide["updated"][0, slot] = self.clock[0]
         self.number += 1
         self.tree.set_one(slot, float(self.highest), LIQUID - 1)
         if self._liquid_was_empty:
@@ -223,17 +223,16 @@ class CrystalLedger:
     def _base(self, error: Tensor) -> Tensor:
         return ((error.to(torch.float64) + TINY) ** self.nu).to(torch.float32)
 
-    def relabel(self, phase: Tensor) -> None:
-        """All phases uint8[L, N] anew, after a consolidation; labels, weights, sums, counts, queue, quotas follow.
+    def relabel(self, phase: Tensor, lane: Tensor) -> None:
+        """Phases uint8[L, N] after a consolidation of the lanes bool[L, 1], in which now everything is evaluated.
 
-        Experiences not yet evaluated weigh as much as the heaviest.
+        Labels, weights, sums, counts, queue and quotas follow.
         """
-        self.tree.label[:, : self.slots] = phase - 1
-        base, evaluated = self._base(self.error), (self.flags & EVALUATED) > 0
-        top = torch.where(evaluated & (phase != EMPTY), base, 0.0).amax(-1)
+        base, weight = self._base(self.error), self.tree.weight[:, : self.slots]
+        top = torch.where(lane & (phase != EMPTY), base, 0.0).amax(-1)
         torch.maximum(self.highest, top, out=self.highest)
-        base = torch.where(evaluated, base, self.highest[:, None])
-        self.tree.weight[:, : self.slots] = self._weight(phase, base, self.c)
+        weight.copy_(torch.where(lane, self._weight(phase, base, self.c), weight))
+        self.tree.label[:, : self.slots] = phase - 1
         self.tree.rebuild()
         self.filled.copy_(torch.stack([(phase == p).sum(-1) for p in (LIQUID, GLASS, CRYSTAL)], -1))
         self.enqueue()
