@@ -109,6 +109,7 @@ class CrystalMemory(ReplayMemory):
         finally:
             if crystallization is not None:
                 self.ledger.incoming = torch.zeros(self.lanes, 1, device=self.device)
+                self.ledger.refresh_strata()  # glass or crystal may have come into being, liquid may be gone
         self._steps += self.spec.envs
         if self.params.every_episode:
             for flag in (transition.terminated, transition.truncated):
@@ -173,6 +174,7 @@ class CrystalMemory(ReplayMemory):
         some = self.params.every_episode and not self._whole_due and bool(self.ended.any())
         lane = self.ended.clone() if some else torch.ones_like(self.ended)
         report = consolidate(self, evaluate, lane)
+        self._filled = False  # eviction may have emptied a lane
         self.ended.zero_()
         self._steps *= some
         self.turns += lane[:, 0]
