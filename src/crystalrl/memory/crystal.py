@@ -8,7 +8,7 @@ from typing import Any, Self, Unpack
 import torch
 from torch import Tensor
 
-from crystalrl.dynamics import PHASES
+from crystalrl.dynamics import EMPTY, PHASES
 from crystalrl.memory import neighbours
 from crystalrl.memory.consolidation import View, consolidate
 from crystalrl.memory.crystal_ledger import EVALUATED, PINNED, CrystalLedger
@@ -284,7 +284,8 @@ class CrystalMemory(ReplayMemory):
     def pin(self, index: Tensor, pinned: bool = True) -> None:
         """Never evict the experiences in these slots [B] or [L, B] (or allow it again): the paper's idea for safety."""
         slots = torch.as_tensor(index, device=self.device).reshape(self.lanes, -1)
-        if not bool(((slots >= 0) & (slots < self.capacity)).all()) or not self.ledger.holds(slots):
+        known = (slots >= 0) & (slots < self.capacity)
+        if not bool((known & (self.ledger.phase.gather(1, slots * known) != EMPTY)).all()):
             raise ValueError("pin: wanted slots that hold an experience, got an empty or unknown one")
         flags = self.ledger.flags.gather(1, slots)
         self.ledger.flags.scatter_(1, slots, flags | PINNED if pinned else flags & ~PINNED)

@@ -232,6 +232,8 @@ class CrystalLedger:
         top = torch.where(lane & (phase != EMPTY), base, 0.0).amax(-1)
         torch.maximum(self.highest, top, out=self.highest)
         weight.copy_(torch.where(lane, self._weight(phase, base, self.c), weight))
+        evicted = (phase == EMPTY) & (self.phase != EMPTY)
+        self.tree.claims[:, : self.slots, 0] += evicted
         self.tree.label[:, : self.slots] = phase - 1
         self.tree.rebuild()
         self.filled.copy_(torch.stack([(phase == p).sum(-1) for p in (LIQUID, GLASS, CRYSTAL)], -1))
@@ -239,7 +241,9 @@ class CrystalLedger:
         self.refresh_strata()
 
     def holds(self, slots: Tensor) -> bool:
-        return bool((self.tree.label.gather(1, slots) != UNLABELLED).all())
+        """Whether every slot is occupied, or was when it was drawn (then `update` skips it)."""
+        known = (self.tree.label.gather(1, slots) != UNLABELLED) | (self.tree.claims[:, :, 1].gather(1, slots) >= 0)
+        return bool(known.all())
 
     def _own(self) -> dict[str, Tensor]:
         named = {f"slot.{name}": wide[:, : self.slots] for name, wide in self._wide.items()}
