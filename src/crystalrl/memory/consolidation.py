@@ -107,6 +107,8 @@ def _evaluate(memory: CrystalMemory, view: View, evaluate: Evaluate) -> tuple[Te
                 raise ValueError(f"evaluate: wanted output[{name!r}] for the anchor, got {sorted(answer.output or {})}")
             outputs[:, slots] = memory.inner_answer(name, given, tuple(outputs.shape[2:]))
     memory.refuse_unfinite(view.chosen, {"td_error": error, **output})
+    for answer in (error, *output.values()):  # what a critic says of empty slots and of lanes not due is not looked at
+        answer.masked_fill_(~view.chosen.view(*view.chosen.shape, *([1] * (answer.dim() - 2))), 0.0)
     return error, output
 
 
@@ -172,9 +174,10 @@ def _crystallize(memory: CrystalMemory, view: View, output: Mapping[str, Tensor]
     ledger.c.copy_(torch.where(view.chosen, c, ledger.c))
     ledger.updated.copy_(torch.where(view.chosen, now[:, None], ledger.updated))
     rate = 1 - (1 - (1 - ledger.c) ** 2) ** dt.to(torch.float32)
-    rate = torch.where(fresh, 1.0, rate) * view.chosen
+    rate = rate * view.chosen
     for name, anchor in memory.anchors.items():
-        anchor += rate.view(*rate.shape, *([1] * (anchor.dim() - 2))) * (output[name] - anchor)
+        share, first = (x.view(*x.shape, *([1] * (anchor.dim() - 2))) for x in (rate, fresh))
+        anchor.copy_(torch.where(first, output[name], anchor + share * (output[name] - anchor)))
     return dt.sum(-1) / view.chosen.sum(-1).clamp_min(1)
 
 

@@ -41,10 +41,10 @@ def project(vectors: Tensor, streams: Streams) -> Tensor:
 
 def moments(vectors: Tensor, occupied: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation [L, 1, D] over the occupied; 1 where a coordinate does not vary."""
-    weight = occupied[..., None].to(torch.float64)
-    count = weight.sum(1, keepdim=True).clamp_min(1)
-    mean = (vectors * weight).sum(1, keepdim=True) / count
-    deviation = (((vectors - mean) ** 2 * weight).sum(1, keepdim=True) / count).sqrt()
+    empty = ~occupied[..., None]
+    count = occupied.sum(1)[:, None, None].clamp_min(1)
+    mean = vectors.to(torch.float64).masked_fill(empty, 0.0).sum(1, keepdim=True) / count
+    deviation = (((vectors - mean) ** 2).masked_fill(empty, 0.0).sum(1, keepdim=True) / count).sqrt()
     deviation = torch.where(deviation > 1e-6 * (1 + mean.abs()), deviation, 1.0)
     return mean.to(torch.float32), deviation.to(torch.float32)
 
