@@ -100,12 +100,12 @@ def _evaluate(memory: CrystalMemory, view: View, evaluate: Evaluate) -> tuple[Te
         answer = evaluate(memory.batch_of(slots))
         if not isinstance(answer, Evaluation):
             answer = Evaluation(answer)
-        error[:, slots] = memory.inner_answer("td_error", answer.td_error, ()).abs().to(torch.float32)
+        error[:, slots] = memory.inner_answer("td_error", answer.td_error, (len(slots),)).abs().to(torch.float32)
         for name, outputs in output.items():
             given = (answer.output or {}).get(name)
             if given is None:
                 raise ValueError(f"evaluate: wanted output[{name!r}] for the anchor, got {sorted(answer.output or {})}")
-            outputs[:, slots] = memory.inner_answer(name, given, tuple(outputs.shape[2:]))
+            outputs[:, slots] = memory.inner_answer(name, given, (len(slots), *outputs.shape[2:])).to(torch.float32)
     memory.refuse_unfinite(view.chosen, {"td_error": error, **output})
     for answer in (error, *output.values()):  # what a critic says of empty slots and of lanes not due is not looked at
         answer.masked_fill_(~view.chosen.view(*view.chosen.shape, *([1] * (answer.dim() - 2))), 0.0)

@@ -237,12 +237,12 @@ class CrystalMemory(ReplayMemory):
         return self._deliver(wide.contiguous(), torch.ones(wide.shape, device=self.device))
 
     def inner_answer(self, name: str, answer: Tensor, shape: Shape) -> Tensor:
-        """A critic's answer [L, B, *shape] (or [B, *shape]) as [L, B, *shape] on the memory's device."""
+        """A critic's answer [L, *shape] (or [*shape] without lanes) as [L, *shape] on the memory's device."""
+        wanted = shape if self.spec.lanes is None else (self.lanes, *shape)
+        if not isinstance(answer, Tensor) or tuple(answer.shape) != wanted:
+            got = list(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
+            raise ValueError(f"evaluate: wanted {name} of shape {list(wanted)}, got {got}")
         answer = answer.detach().to(self.device)
-        lead = answer.dim() - len(shape)
-        if lead != (1 if self.spec.lanes is None else 2) or tuple(answer.shape[lead:]) != shape:
-            wanted = ("B" if self.spec.lanes is None else f"{self.lanes}, B") + "".join(f", {n}" for n in shape)
-            raise ValueError(f"evaluate: wanted {name} of shape [{wanted}], got {list(answer.shape)}")
         return answer[None] if self.spec.lanes is None else answer
 
     def refuse_unfinite(self, chosen: Tensor, answers: Mapping[str, Tensor]) -> None:
