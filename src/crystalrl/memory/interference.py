@@ -60,7 +60,7 @@ def contradicted(rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> T
 
 def _exists(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
     apart = distances(scene.state[:, rows], scene.state) + _action_distance(scene, rows)
-    return ((apart < epsilon) & _differ(scene, rows, delta_r) & _others(scene, rows)).any(-1)
+    return ((apart <= epsilon) & _differ(scene, rows, delta_r) & _others(scene, rows)).any(-1)
 
 
 def _newer_majority(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
@@ -108,9 +108,9 @@ def _action_distance(scene: Scene, rows: slice) -> Tensor:
 
 def _alike(scene: Scene, rows: slice, epsilon: Tensor) -> Tensor:
     """bool[L, R, N]: another experience in nearly the same state, (nearly) the same action and the same context."""
-    near = _others(scene, rows) & (distances(scene.state[:, rows], scene.state) < epsilon)
+    near = _others(scene, rows) & (distances(scene.state[:, rows], scene.state) <= epsilon)
     apart = _action_distance(scene, rows)
-    near &= apart == 0 if scene.discrete else apart < epsilon
+    near &= apart == 0 if scene.discrete else apart <= epsilon
     if scene.context is not None:
         near &= scene.context[:, rows, None] == scene.context[:, None, :]
     return near
