@@ -33,7 +33,7 @@ class CrystalLedger:
     suspicion: Tensor
     """W: how far an experience, or its future, is contradicted."""
     key: Tensor
-    """Random, given at promotion to crystal: of too many crystals those with the smallest keys stay."""
+    """Random, given to each new crystal: of too many crystals those with the smallest keys stay."""
     streak: Tensor
     flags: Tensor
     birth: Tensor
