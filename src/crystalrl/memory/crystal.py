@@ -134,22 +134,28 @@ class CrystalMemory(ReplayMemory):
 
         The boost is the return over the largest return there could be, R_max/(1 − γ) (Algorithm 3), held in [0, 1].
         """
+        value = None if episode_return is None else self._checked_return(episode_return)
         slots = super().end_episode(ended, episode_return)
         mask = self._all_valid if ended is None else self._mask("ended", ended)
         if self.params.every_episode:
             self.ended |= mask.any(-1, keepdim=True)
-        if self.params.boost and episode_return is not None:
-            self._boost(mask, episode_return)
+        if self.params.boost and value is not None:
+            self._boost(mask, value)
         self.started = torch.where(mask, self.ledger.number[:, None], self.started)
         return slots
 
-    def _boost(self, mask: Tensor, episode_return: ArrayLike) -> None:
-        value = torch.as_tensor(episode_return, dtype=torch.float32, device=self.device).reshape(-1)
-        if value.numel() not in (1, mask.numel()) or not bool(torch.isfinite(value).all()):
-            raise ValueError(f"episode_return: wanted a finite number per environment, got {episode_return!r}")
+    def _checked_return(self, episode_return: ArrayLike) -> Tensor:
+        """float32[L, E]."""
+        value = torch.as_tensor(episode_return, dtype=torch.float32, device=self.device)
+        wanted = (self.lanes, self.spec.envs) if self.spec.lanes is not None else (self.spec.envs,)
+        if (value.dim() and tuple(value.shape) != wanted) or not bool(torch.isfinite(value).all()):
+            raise ValueError(f"episode_return: wanted finite numbers of shape {wanted}, got {episode_return!r}")
+        return value.expand(wanted).reshape(self.lanes, self.spec.envs)
+
+    def _boost(self, mask: Tensor, value: Tensor) -> None:
         reward = self.arena.unpack(self.arena.rows)["reward"].abs() * (self.ledger.phase > 0)
         largest = reward.amax(-1, keepdim=True).clamp_min(1e-12) / max(1 - self.spec.gamma, 1e-12)
-        share = (value.expand(mask.numel()).reshape(mask.shape) / largest).clamp(0, 1)
+        share = (value / largest).clamp(0, 1)
         for env in range(self.spec.envs):
             mine = (self.ledger.env == env) & (self.ledger.birth >= self.started[:, env : env + 1])
             mine &= mask[:, env : env + 1] & (self.ledger.phase > 0)
