@@ -65,7 +65,7 @@ def consolidate(memory: CrystalMemory, evaluate: Evaluate, lane: Tensor) -> repo
     state, successor = _vectors(memory, view)
     near = _neighbours(memory, view, state, successor)
     stages.done("neighbours")
-    clipped = _value(memory, view, fresh, near)
+    clipped = _value(memory, view, fresh, _random(memory, view) if memory.params.downstream == "random" else near)
     stages.done("utility")
     flagged, epsilon, delta_r = _contradict(memory, view, state, near)
     stages.done("interference")
@@ -121,14 +121,17 @@ def _vectors(memory: CrystalMemory, view: View) -> tuple[Tensor, Tensor]:
 
 def _neighbours(memory: CrystalMemory, view: View, state: Tensor, successor: Tensor) -> neighbours.Near | None:
     params = memory.params
-    if params.downstream == "random":
-        slots = memory.ledger.slots
-        uniform = _uniform(memory, Stream.NEIGHBOURS, slots * params.k)
-        index = (uniform * slots).to(torch.int64).view(memory.lanes, slots, params.k)
-        return neighbours.Near(index, view.occupied.gather(1, index.flatten(1)).view_as(index))
-    if params.backup or any(memory.lane_value("w3").flatten().tolist()):
+    valued = params.downstream == "neighbours" and any(memory.lane_value("w3").flatten().tolist())
+    if valued or params.backup:
         return neighbours.nearest(successor, state, view.occupied, params.k)
     return None
+
+
+def _random(memory: CrystalMemory, view: View) -> neighbours.Near:
+    """Random slots in place of neighbours (a row of the paper's ablation)."""
+    slots, k = memory.ledger.slots, memory.params.k
+    index = (_uniform(memory, Stream.NEIGHBOURS, slots * k) * slots).to(torch.int64).view(memory.lanes, slots, k)
+    return neighbours.Near(index, view.occupied.gather(1, index.flatten(1)).view_as(index))
 
 
 def _value(memory: CrystalMemory, view: View, fresh: Tensor, near: neighbours.Near | None) -> Tensor:
