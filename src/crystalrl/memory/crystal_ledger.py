@@ -263,6 +263,7 @@ class CrystalLedger:
         for wide in self._wide.values():
             wide.zero_()
         self.filled.zero_()
+        self.highest.fill_(1.0)
         self.enqueue()
         self.refresh_strata()
 
