@@ -24,6 +24,8 @@ from crystalrl.params import CrystalParams
 from crystalrl.types import Anchor, ArrayLike, Batch, Evaluate, Observation, Transition
 
 Features = Callable[[Observation], Tensor]
+LANE_FIELDS = ("alpha", "beta", "sigma", "leak", "melt", "settle", "w1", "w2", "w3", "Z", "epsilon", "delta_r")
+"""Parameters that a consolidation needs lane by lane."""
 
 
 class CrystalMemory(ReplayMemory):
@@ -54,11 +56,17 @@ class CrystalMemory(ReplayMemory):
         super().__init__(spec)
         lanes, device = self.lanes, self.device
         self._features = features
-        self._lane_values: dict[str, Tensor] = {}
+        self._lane_values = {
+            name: per_lane(name, value, lanes, device)
+            for name in LANE_FIELDS
+            if (value := getattr(self.params, name)) is not None
+        }
         self.anchors = {
             name: torch.zeros(lanes, capacity, *_anchor_shape(name, shape), device=device)
             for name, shape in (anchor or {}).items()
         }
+        if isinstance(self.params.kappa, Mapping) and set(self.params.kappa) != set(self.anchors):
+            raise ValueError(f"kappa: wanted the anchors {sorted(self.anchors)}, got {sorted(self.params.kappa)}")
         self._kappa = {name: per_lane("kappa", self._kappa_of(name), lanes, device) for name in self.anchors}
         self._power = per_lane("anchor_power", self.params.anchor_power, lanes, device)
         size = self.grid_vectors(self.arena.unpack(self.arena.rows[:, :1])).shape[-1]
@@ -81,11 +89,7 @@ class CrystalMemory(ReplayMemory):
 
     def _kappa_of(self, name: str) -> float | Sequence[float]:
         kappa = self.params.kappa
-        if not isinstance(kappa, Mapping):
-            return kappa
-        if name not in kappa:
-            raise ValueError(f"kappa: wanted a strength for the anchor {name!r}, got {sorted(kappa)}")
-        return kappa[name]
+        return kappa[name] if isinstance(kappa, Mapping) else kappa
 
     @classmethod
     def _restore(cls, storage: dict[str, Any], params: dict[str, Any]) -> Self:
@@ -188,8 +192,6 @@ class CrystalMemory(ReplayMemory):
 
     def lane_value(self, name: str) -> Tensor:
         """A number of the parameters as float64[L, 1]."""
-        if name not in self._lane_values:
-            self._lane_values[name] = per_lane(name, getattr(self.params, name), self.lanes, self.device)
         return self._lane_values[name]
 
     def features(self, obs: Observation) -> Tensor:
@@ -289,7 +291,12 @@ class CrystalMemory(ReplayMemory):
 
     def pin(self, index: Tensor, pinned: bool = True) -> None:
         """Never evict the experiences in these slots [B] or [L, B] (or allow it again): the paper's idea for safety."""
-        slots = torch.as_tensor(index, device=self.device).reshape(self.lanes, -1)
+        slots = torch.as_tensor(index, device=self.device)
+        lead = () if self.spec.lanes is None else (self.lanes,)
+        if slots.dtype != torch.int64 or slots.dim() != len(lead) + 1 or tuple(slots.shape[:-1]) != lead:
+            wanted = "[B]" if not lead else f"[{self.lanes}, B]"
+            raise ValueError(f"pin: wanted int64 slots of shape {wanted}, got {slots.dtype} {list(slots.shape)}")
+        slots = slots.view(self.lanes, -1)
         known = (slots >= 0) & (slots < self.capacity)
         if not bool((known & (self.ledger.phase.gather(1, slots * known) != EMPTY)).all()):
             raise ValueError("pin: wanted slots that hold an experience, got an empty or unknown one")
