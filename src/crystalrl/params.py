@@ -297,7 +297,7 @@ _SINGLE = ("band_L", "band_C", "cell", "backup")
 
 
 def _floats(value: Any) -> list[float]:
-    """The numbers in a field: one of a scalar, those of every lane or name otherwise; none if it holds anything else."""
+    """The numbers in a field: one of a scalar, those of every lane or name; none if it holds anything else."""
     if isinstance(value, Mapping):
         value = list(value.values())
     values = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value]

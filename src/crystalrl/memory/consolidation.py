@@ -73,6 +73,8 @@ def consolidate(memory: CrystalMemory, evaluate: Evaluate, lane: Tensor) -> repo
     moves = move(ledger, flagged, _uniform(memory, Stream.KEY, ledger.slots).to(torch.float32), lane)
     ledger.flags.copy_(torch.where(view.chosen, ledger.flags | EVALUATED, ledger.flags))
     ledger.relabel(moves.phase, lane)
+    for anchor in memory.anchors.values():  # what is gone leaves nothing behind
+        anchor.masked_fill_((moves.phase == EMPTY).view(*moves.phase.shape, *([1] * (anchor.dim() - 2))), 0.0)
     stages.done("moves")
     extra = {"clipped": clipped, "epsilon": epsilon[:, 0], "delta_r": delta_r[:, 0], "time_step": step}
     extra |= {"contradicted": flagged.sum(-1), "evaluated": view.chosen.sum(-1), **moves.counts}

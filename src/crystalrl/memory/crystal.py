@@ -106,6 +106,7 @@ class CrystalMemory(ReplayMemory):
         """As every memory; what this call stores starts with c = `crystallization` (a number, or one per environment):
         0, or more for demonstrations that deserve trust from the start.
         """
+        self.ledger.make_room(self.spec.envs * self.spec.n_step)  # an error here comes before anything has changed
         if crystallization is not None:
             self.ledger.incoming = self._checked_c(crystallization)
         try:
@@ -139,6 +140,7 @@ class CrystalMemory(ReplayMemory):
         The boost is the return over the largest return there could be, R_max/(1 − γ) (Algorithm 3), held in [0, 1].
         """
         value = None if episode_return is None else self._checked_return(episode_return)
+        self.ledger.make_room(self.spec.envs * self.spec.n_step)
         slots = super().end_episode(ended, episode_return)
         mask = self._all_valid if ended is None else self._mask("ended", ended)
         if self.params.every_episode:
@@ -336,7 +338,7 @@ class CrystalMemory(ReplayMemory):
         return super().nbytes + self.grid.nbytes + sum(anchor.nbytes for anchor in self.anchors.values())
 
     def _tensors(self) -> dict[str, Tensor]:
-        own = {"started": self.started, "ended": self.ended, "steps": self.steps, "turns": self.turns, **self.grid.tensors()}
+        own = {name: getattr(self, name) for name in ("started", "ended", "steps", "turns")} | self.grid.tensors()
         own |= {f"slot.anchor.{name}": anchor for name, anchor in self.anchors.items()}
         return {**super()._tensors(), **{f"crystal.{name}": tensor for name, tensor in own.items()}}
 

@@ -120,15 +120,16 @@ class CrystalLedger:
         self.tail.copy_(writable.sum(-1))
         self._room = int(self.tail.min())
 
-    def _make_room(self, width: int) -> None:
+    def make_room(self, width: int) -> None:
+        """List anew if fewer than `width` slots are listed; an error if fewer may be written."""
         if self._room < width:
             self.enqueue()
         if self._room < width:
             raise RuntimeError(f"add: wanted {width} slots, but only {self._room} are not glass, crystal or pinned")
-        self._room -= width
 
     def place(self, valid: Tensor) -> Tensor:
-        self._make_room(valid.shape[1])
+        self.make_room(valid.shape[1])
+        self._room -= valid.shape[1]
         rank = valid.cumsum(-1) - 1
         slots = self.queue.gather(1, (self.head[:, None] + rank).clamp(0, self.slots - 1))
         self.head += rank[:, -1] + 1
@@ -160,7 +161,8 @@ class CrystalLedger:
             slots = self.place(torch.ones(1, 1, dtype=torch.bool))
             self.written(slots)
             return int(slots)
-        self._make_room(1)
+        self.make_room(1)
+        self._room -= 1
         head = int(self.head)
         slot = int(self.queue[0, head])
         self.head += 1
