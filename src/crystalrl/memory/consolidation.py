@@ -202,8 +202,9 @@ def _settled(memory: CrystalMemory, view: View, output: Mapping[str, Tensor], fr
         return torch.ones_like(memory.ledger.c)
     drift = torch.zeros_like(memory.ledger.c)
     for name, now in output.items():
-        moved = (now - memory.anchors[name]).flatten(2).abs().mean(-1)
-        _, deviation = neighbours.moments(now.flatten(2), view.chosen)
+        flat = now.view(*drift.shape, -1)
+        moved = (flat - memory.anchors[name].view_as(flat)).abs().mean(-1)
+        _, deviation = neighbours.moments(flat, view.chosen)
         drift += moved / deviation.mean(-1) / len(output)
     return torch.where(fresh, 1.0, torch.exp(-drift / memory.lane_value("settle")).to(drift.dtype))
 

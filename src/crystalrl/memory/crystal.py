@@ -258,7 +258,7 @@ class CrystalMemory(ReplayMemory):
     def refuse_unfinite(self, chosen: Tensor, answers: Mapping[str, Tensor]) -> None:
         """Raise if a critic said NaN or infinity of a chosen experience."""
         for name, answer in answers.items():
-            bad = ~torch.isfinite(answer).flatten(2).all(-1) if answer.dim() > 2 else ~torch.isfinite(answer)
+            bad = ~torch.isfinite(answer).view(*chosen.shape, -1).all(-1)
             if bool((bad & chosen).any()):
                 lanes = (bad & chosen).any(-1).nonzero()[:, 0].tolist()
                 raise ValueError(f"evaluate: wanted finite {name}, got NaN or infinity in lanes {lanes[:8]}")
