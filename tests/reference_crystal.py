@@ -366,9 +366,11 @@ class CrystalTwin:
         if mine.phase == LIQUID:
             return False
         fresh = [float(e.data.reward) for e in alike if e.phase == LIQUID]
-        elders = [float(e.data.reward) for e in alike if e.phase != LIQUID]
-        outlier = bool(elders) and abs(sum(elders) / len(elders) - mine.data.reward) > delta_r
-        return bool(fresh) and abs(sum(fresh) / len(fresh) - mine.data.reward) > delta_r and not outlier
+        elders = [float(e.data.reward) for e in [*alike, mine] if e.phase != LIQUID]
+        if not fresh:
+            return False
+        now, before = sum(fresh) / len(fresh), sum(elders) / len(elders)
+        return abs(now - mine.data.reward) > delta_r and abs(now - before) > delta_r / 2
 
     def _back_up(self, flagged: set[int], near: dict[int, list[int]]) -> None:
         for _ in range(self.p.sweeps if self.p.backup else 0):

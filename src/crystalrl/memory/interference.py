@@ -10,8 +10,9 @@ newer_majority  more than half of the newer experiences within ε, same context 
 fresh_mean      the mean reward of the liquid experiences within ε, same action, differs from mine by more than δ_r.
                 Only glass and crystal can be contradicted.
 
-The last two forgive noise: an experience whose reward was at odds with its elders, too, was an outlier from the start,
-and nothing has changed. `docs/decisions/interference.md` has the measurements.
+The last two forgive noise. newer_majority: if most of the elders within ε differ, too, I was an outlier from the start.
+fresh_mean: the mean of the fresh must also differ by δ_r/2 from the mean of the glass and crystal within ε, me among
+them; otherwise nothing has changed here. `docs/decisions/interference.md` has the measurements.
 """
 
 from __future__ import annotations
@@ -76,23 +77,28 @@ def _newer_majority(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor)
 def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
     near = _alike(scene, rows, epsilon)
     liquid = (scene.phase == LIQUID)[:, None, :]
-    reward = scene.reward[:, rows]
-    against = _far(near & liquid, scene.reward, reward, delta_r)
-    outlier = _far(near & ~liquid, scene.reward, reward, delta_r)
-    return against & ~outlier & (scene.phase[:, rows] > LIQUID)
+    mine, delta_r = scene.reward[:, rows], delta_r[..., 0]
+    fresh, count = _mean(near & liquid, scene.reward)
+    elders, _ = _mean((near | _self(scene, rows)) & ~liquid, scene.reward)
+    against = ((fresh - mine).abs() > delta_r) & ((fresh - elders).abs() > delta_r / 2)
+    return (count > 0) & against & (scene.phase[:, rows] > LIQUID)
 
 
-def _far(mask: Tensor, rewards: Tensor, mine: Tensor, delta_r: Tensor) -> Tensor:
-    """Whether the mean reward over the mask [L, R, N] differs from mine [L, R] by more than δ_r; no: none masked."""
+def _mean(mask: Tensor, rewards: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean reward over the mask [L, R, N] (0 if none), and how many."""
     count = mask.sum(-1)
-    mean = (mask * rewards[:, None, :]).sum(-1) / count.clamp_min(1)
-    return (count > 0) & ((mean - mine).abs() > delta_r[..., 0])
+    return (mask * rewards[:, None, :]).sum(-1) / count.clamp_min(1), count
+
+
+def _self(scene: Scene, rows: slice) -> Tensor:
+    """bool[R, N]: the row itself."""
+    number = torch.arange(scene.phase.shape[1], device=scene.phase.device)
+    return number[rows, None] == number
 
 
 def _others(scene: Scene, rows: slice) -> Tensor:
     """bool[L, R, N]: occupied and not the row itself."""
-    number = torch.arange(scene.phase.shape[1], device=scene.phase.device)
-    return scene.occupied[:, None, :] & (number[rows, None] != number)
+    return scene.occupied[:, None, :] & ~_self(scene, rows)
 
 
 def _differ(scene: Scene, rows: slice, delta_r: Tensor) -> Tensor:
