@@ -313,17 +313,21 @@ class CrystalTwin:
     def scales(self) -> tuple[float, float]:
         """ε and δ_r."""
         epsilon, delta_r = self.p.epsilon, self.p.delta_r
-        compared = self._compared()
         if epsilon is None:
-            nearest = [
-                min(_distance(compared[i], compared[j]) for j in compared if j != i)
-                for i in compared
-                if len(compared) > 1
-            ]
-            epsilon = float(sorted(nearest)[(len(nearest) - 1) // 2]) if nearest else 0.0
+            wanted = 1 if self.p.interference == "exists" else self.p.k
+            far = sorted(each[wanted - 1] for i in self.slots if len(each := sorted(self._gaps(i))) >= wanted)
+            epsilon = far[(len(far) - 1) // 2] if far else 0.0
         if delta_r is None:
             delta_r = float(_spread(np.array([[e.data.reward] for e in self.slots.values()], dtype=np.float64))[0])
         return epsilon, delta_r
+
+    def _gaps(self, i: int) -> list[float]:
+        """Distances of an experience to the others; but for `exists` only to those of its action and context."""
+        state, mine = self._compared(), self.slots[i].data
+        others = {j: e.data for j, e in self.slots.items() if j != i}
+        if self.p.interference != "exists":
+            others = {j: e for j, e in others.items() if e.action == mine.action and e.context == mine.context}
+        return [_distance(state[i], state[j]) for j in others]
 
     def _compared(self) -> dict[int, np.ndarray]:
         if self.p.raw_distance:

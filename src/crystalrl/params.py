@@ -60,7 +60,7 @@ class CrystalParams:
     cell: float = 0.3
     """Width of a cell of the novelty grid, in standard deviations of each coordinate."""
     k: int = 10
-    """Neighbours for the downstream value (eq. dv) and the backup of interference."""
+    """Neighbours for the downstream value (eq. dv), the backup of interference and the automatic ε."""
     downstream: Literal["neighbours", "random"] = "neighbours"
     """Where the downstream value comes from; `random` is a row of the paper's ablation."""
     boost: bool = True
@@ -69,7 +69,8 @@ class CrystalParams:
     interference: Rule = "newer_majority"
     """Which experiences count as contradicted; see `crystalrl.memory.interference`."""
     epsilon: PerLane | None = None
-    """ε, how near a state must be to contradict. None: median distance to the nearest neighbour, at each call."""
+    """ε, how near a state must be to contradict. None: so near that the median experience has k others of its action
+    and context within ε (the rule `exists`: the median distance to the nearest state), at each call."""
     delta_r: PerLane | None = None
     """δ_r, by how much rewards must differ. None: standard deviation of the stored rewards, at each call."""
     raw_distance: bool = False

@@ -158,8 +158,8 @@ def _contradict(
     """Flags I bool[L, N] of the rule, after writing the suspicion W; ε and δ_r [L, 1] that were used."""
     ledger, params = memory.ledger, memory.params
     compared = memory.features(view.fields["obs"]) if params.raw_distance else state
-    epsilon, delta_r = memory.scales(compared, view)
     scene = memory.scene(compared, view)
+    epsilon, delta_r = memory.scales(scene, view)
     flagged = interference.contradicted(params.interference, scene, epsilon, delta_r) & view.lane
     suspicion = flagged.to(torch.float32)
     if params.backup and near is not None:

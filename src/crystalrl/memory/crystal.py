@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.dynamics import EMPTY, PHASES
-from crystalrl.memory import neighbours
+from crystalrl.memory import interference, neighbours
 from crystalrl.memory.consolidation import View, consolidate
 from crystalrl.memory.crystal_ledger import EVALUATED, PINNED, CrystalLedger
 from crystalrl.memory.interference import Scene
@@ -219,16 +219,20 @@ class CrystalMemory(ReplayMemory):
     def _discrete(self) -> bool:
         return isinstance(self.spec.action, int)
 
-    def scales(self, compared: Tensor, view: View) -> tuple[Tensor, Tensor]:
+    def scales(self, scene: Scene, view: View) -> tuple[Tensor, Tensor]:
         """ε and δ_r, float32[L, 1]: as given, or from what is stored."""
         if self.params.interference == "none":
             nothing = torch.zeros(self.lanes, 1, device=self.device)
             return nothing, nothing
         _, spread = neighbours.moments(view.fields["reward"][..., None], view.occupied)
         delta_r = spread[:, 0] if self.params.delta_r is None else self.lane_value("delta_r")
-        if self.params.epsilon is None:
-            return neighbours.median_spacing(compared, view.occupied), delta_r.to(torch.float32)
-        return self.lane_value("epsilon").to(torch.float32), delta_r.to(torch.float32)
+        if self.params.epsilon is not None:
+            epsilon = self.lane_value("epsilon").to(torch.float32)
+        elif self.params.interference == "exists":
+            epsilon = neighbours.median_spacing(scene.state, scene.occupied)
+        else:
+            epsilon = interference.spacing(scene, self.params.k)
+        return epsilon, delta_r.to(torch.float32)
 
     def scene(self, compared: Tensor, view: View) -> Scene:
         """What the rules of interference look at."""

@@ -114,12 +114,39 @@ def _action_distance(scene: Scene, rows: slice) -> Tensor:
 
 def _alike(scene: Scene, rows: slice, epsilon: Tensor) -> Tensor:
     """bool[L, R, N]: another experience in nearly the same state, (nearly) the same action and the same context."""
-    near = _others(scene, rows) & (distances(scene.state[:, rows], scene.state) <= epsilon)
-    apart = _action_distance(scene, rows)
-    near &= apart == 0 if scene.discrete else apart <= epsilon
+    return _apart(scene, rows) <= epsilon
+
+
+def _apart(scene: Scene, rows: slice) -> Tensor:
+    """float32[L, R, N]: distance in state or in a box action, whichever is larger; infinite between different discrete
+    actions or contexts, and to empty slots and oneself.
+    """
+    state, action = distances(scene.state[:, rows], scene.state), _action_distance(scene, rows)
+    unlike = ~_others(scene, rows)
+    if scene.discrete:
+        unlike |= action > 0
+    else:
+        state = torch.maximum(state, action)
     if scene.context is not None:
-        near &= scene.context[:, rows, None] == scene.context[:, None, :]
-    return near
+        unlike |= scene.context[:, rows, None] != scene.context[:, None, :]
+    return state.masked_fill(unlike, torch.inf)
+
+
+def spacing(scene: Scene, k: int, most: int = 512) -> Tensor:
+    """float32[L, 1]: the ε within which the median experience has k others like it; from at most `most` of them.
+
+    The median is over experiences that have k others at any distance; 0 if there is none.
+    """
+    lanes, slots = scene.phase.shape
+    if k >= slots:
+        return torch.zeros(lanes, 1, device=scene.state.device)
+    step = -(-slots // most)
+    found = []
+    for part in chunks(-(-slots // step), 3 * lanes, slots):
+        rows = slice(part.start * step, part.stop * step, step)
+        kth = _apart(scene, rows).kthvalue(k, dim=-1).values
+        found.append(torch.where(scene.occupied[:, rows] & torch.isfinite(kth), kth, torch.nan))
+    return torch.cat(found, -1).nanmedian(-1, keepdim=True).values.nan_to_num(0.0)
 
 
 def back_up(flagged: Tensor, suspicion: Tensor, near: Near, alive: Tensor, factor: float, sweeps: int) -> Tensor:
