@@ -130,6 +130,10 @@ class Streams:
         self.ticks[stream] += 1
         return start
 
+    def starts(self, stream: Stream, tick: Tensor) -> Tensor:
+        """int64[L] starts for `element_bits` at each lane's own tick int64[L]; the stream's tick stays as it is."""
+        return start_of(self.keys[stream], tick)
+
     def advance(self, stream: Stream) -> tuple[NDArray[np.uint64], np.uint64]:
         """The lanes' keys of a stream and its tick, on CPU, for the kernels; one tick."""
         tick = self._ticks[stream].astype(np.uint64)
@@ -156,10 +160,6 @@ class Streams:
         element = 2 * torch.arange(size, device=self.device)
         start = self.next_start(stream)[:, None]
         return normal_from_bits(element_bits(start, element), element_bits(start, element + 1))
-
-    def starts(self, stream: Stream, tick: Tensor) -> Tensor:
-        """int64[L]: starts for `element_bits` at each lane's own tick int64[L]; the stream's tick is left alone."""
-        return start_of(self.keys[stream], tick)
 
     def at(self, stream: Stream, number: Tensor) -> Tensor:
         """float64 like `number` [L, …]: the uniform that belongs to the number-th event of each lane; no tick."""

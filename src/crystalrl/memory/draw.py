@@ -53,7 +53,7 @@ class Gate:
 class Learning:
     """How |δ| becomes a draw weight: (|δ| + ε)^exponent, float64[L, 1]; the largest so far is kept in highest f32[L].
 
-    With phases (c and error float32[L, N], else both empty): liquid as is, glass times √c, crystal c whatever the
+    With phases (c float32[L, N] and error float32[L, N + 1], else both empty): liquid as is, glass times √c, crystal c whatever the
     error, none below ε; |δ| is written to `error`.
     """
 
@@ -184,8 +184,7 @@ class WeightTree:
         self.set(slot, rule.weight(label, base, at), label)
         torch.maximum(rule.highest, (base * kept).amax(-1), out=rule.highest)
         if rule.error.shape[1]:
-            old = rule.error.gather(1, at)
-            rule.error.scatter_(1, at, torch.where(kept, magnitude, old))
+            rule.error.scatter_(1, torch.where(kept, slot, rule.error.shape[1] - 1), magnitude)
 
     def set(self, slot: Tensor, weight: Tensor, label: Tensor) -> None:
         """Give slots int64[L, B] a weight float32[L, B] and a label uint8[L, B]; a negative slot is skipped.

@@ -107,7 +107,7 @@ class ReplayMemory:
 
     def _add_one(self) -> Tensor:
         """The common case, without tensors: one lane, one environment, one step, on CPU."""
-        self._numpy_time += 1
+        self._numpy_time += 1  # before it is placed, as where there are several lanes
         slot = self.ledger.place_one()
         if slot >= 0:
             self.arena.write_one(self.intake.scratch_row, slot)
