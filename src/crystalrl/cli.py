@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import torch
 import tyro
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as Lines
 
 from crystalrl.report import html, live, markdown, text
 from crystalrl.report.text import Grid
 from crystalrl.study import catalogue
 from crystalrl.study.analysis import load_results
-from crystalrl.study.execute import best_device, execute
+from crystalrl.study.execute import best_device, execute, prepare
 from crystalrl.study.plan import plan
-from crystalrl.study.spec import SECTIONS, RunSpec, Value
+from crystalrl.study.spec import SECTIONS, RunFields, RunSpec, Value
 from crystalrl.study.store import Store
 from crystalrl.study.tables import Table, load_study, pick, study_names
 
@@ -33,7 +32,7 @@ class Run:
     values separated by commas are all run.
     """
 
-    spec: tyro.conf.OmitArgPrefixes[RunSpec]
+    spec: tyro.conf.OmitArgPrefixes[RunFields]
     out: Path = Path("runs/run")
     """Where results go; started again, an interrupted run goes on."""
     device: str = ""
@@ -91,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command = tyro.cli(Command, prog="crystalrl", args=rest)
         _obey(command, sections, console)
     except (ValueError, FileNotFoundError) as error:
-        console.print(f"[red]error[/red] {error}", highlight=False)
+        console.print(f"[red]error[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise SystemExit(2) from None
 
 
@@ -101,11 +100,11 @@ def take_sections(arguments: Sequence[str]) -> tuple[list[str], dict[str, dict[s
     sections: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
     words = iter(arguments)
     for word in words:
-        section, _, name = word.removeprefix("--").replace("-", "_").partition(".")
+        option, given, value = word.partition("=")
+        section, _, name = option.removeprefix("--").replace("-", "_").partition(".")
         if not (word.startswith("--") and section in sections and name):
             rest.append(word)
             continue
-        name, given, value = name.partition("=")
         sections[section][name] = parse_choice(value if given else next(words, ""))
     return rest, sections
 
@@ -131,8 +130,9 @@ def _obey(command: object, sections: Mapping[str, Any], console: Console) -> Non
     if any(sections.values()) and not isinstance(command, Run):
         raise ValueError("settings such as --params.NAME belong to `crystalrl run`")
     match command:
-        case Run(spec, out, device):
-            spec = replace(spec, **sections)
+        case Run(given, out, device):
+            spec = RunSpec(**{**vars(given), **sections})
+            catalogue.check(spec)
             name = spec.memory if spec.method == "none" else f"{spec.memory}+{spec.method}"
             _run_table(Table("", {spec.preset or name: spec}), out, device, console)
         case Study(name, tables, out, device):
@@ -152,25 +152,10 @@ def _obey(command: object, sections: Mapping[str, Any], console: Console) -> Non
 
 def _run_table(table: Table, out: Path, device: str, console: Console) -> None:
     where = device or best_device()
-    if where == "cpu":
-        _prepare_cpu()
+    prepare(where)
     groups, store = plan(table.runs()), Store(out, table.to_toml())
     live.follow(execute(groups, store, where), groups, console)
     _report(out, console)
-
-
-def _prepare_cpu() -> None:
-    """One thread (the tensors are small), freed memory kept (fresh pages cost as much as the arithmetic here), denormal
-    numbers as zero.
-    """
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
-    try:
-        library = ctypes.CDLL(None)
-        library.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
-        library.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
-    except (OSError, AttributeError):
-        pass  # another C library: only slower
 
 
 def _report(folder: Path, console: Console) -> None:
@@ -202,12 +187,17 @@ def _lines(grid: Grid) -> Lines:
 def _list(console: Console) -> None:
     kinds = {"memories": catalogue.MEMORIES, "methods": catalogue.METHODS, "agents": catalogue.AGENTS}
     sections = {"suites": catalogue.SUITES, **{k: {n: e.about for n, e in v.items()} for k, v in kinds.items()}}  # type: ignore[attr-defined]
-    sections["presets"] = {p: f"of memory {n}" for n, kind in catalogue.MEMORIES.items() for p in kind.presets}
-    sections["studies"] = {n: next(iter(load_study(n).values())).title for n in study_names()}
+    sections["presets of the crystal memory"] = catalogue.presets()
+    sections["studies"] = {name: _about(load_study(name)) for name in study_names()}
     for title, entries in sections.items():
-        console.print(f"[bold]{title}[/bold]") if entries else None
+        console.print(f"[bold]{title}[/bold]")
         for name, about in entries.items():
-            console.print(f"  {name:18} {about}", highlight=False)
+            console.print(f"  {name:18} {about}", highlight=False, soft_wrap=True)
+
+
+def _about(tables: Mapping[str, Table]) -> str:
+    """A study in a line: its title, or the names of its tables."""
+    return tables[""].title if "" in tables else f"tables {', '.join(tables)}"
 
 
 def _demo(out: Path, console: Console) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from crystalrl.study.execute import best_device, execute
+from crystalrl.study.execute import best_device, execute, prepare
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.run import Scored
 from crystalrl.study.store import Store
@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         jobs = _jobs(tables, given.out)[given.share[0] - 1 :: given.share[1]]
     except ValueError as error:
         raise SystemExit(f"error: {error}") from None
+    prepare(given.device)
     for number, (name, group, store) in enumerate(jobs):
         if store.has(group.key):
             continue

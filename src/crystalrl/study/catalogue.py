@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -116,6 +118,13 @@ SUITES: dict[str, str] = {
 }
 
 
+def presets() -> dict[str, str]:
+    """The crystal memory's presets, each in a line."""
+    return {
+        name: (getattr(CrystalParams, name).__doc__ or "").partition("\n")[0] for name in MEMORIES["crystal"].presets
+    }
+
+
 def kinds_of(spec: RunSpec) -> dict[str, Kind]:
     """The catalogue entry behind each section of a spec."""
     named = (("params", "memory", MEMORIES), ("method_params", "method", METHODS), ("agent_params", "agent", AGENTS))
@@ -151,8 +160,10 @@ def check(spec: RunSpec) -> None:
                     )
             try:
                 kind.settings(cell.preset, getattr(cell, section))
-            except (TypeError, ValueError) as error:
+            except ValueError as error:
                 raise ValueError(f"{section}.{error}") from error
+            except TypeError as error:
+                raise ValueError(f"{section}: wanted values of the right kind, got {getattr(cell, section)}") from error
 
 
 def check_suite(name: str) -> None:
@@ -161,8 +172,12 @@ def check_suite(name: str) -> None:
         return
     try:
         NavName.parse(name)
-    except ValueError as error:
-        raise ValueError(f"{unknown('suite', name, set(SUITES))}; {error}") from None
+    except ValueError:
+        number = re.search(r"\d+", name)
+        known = [suite.replace("N", number[0] if number else "8") for suite in SUITES]
+        near = get_close_matches(name, known, n=1, cutoff=0.4)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(f"suite: wanted {', '.join(SUITES)}, got {name!r}{hint}") from None
 
 
 def make_suite(name: str, seeds: Sequence[int], device: torch.device) -> Suite:

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import platform
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,11 @@ class Store:
         self.folder = Path(folder)
         path = self.folder / "spec.toml"
         if path.exists() and path.read_text() != spec:
+            differ = ", ".join(_differences(tomllib.loads(path.read_text()), tomllib.loads(spec)))
             raise ValueError(
-                f"out: wanted an empty folder or results of this spec, got those of another in {self.folder}"
+                f"out: wanted results of this spec, got those of another in {self.folder}: {differ} differ"
             )
-        if not path.exists() and self.folder.exists() and any(self.folder.iterdir()):
+        if not path.exists() and self.folder.exists() and any(file.suffix != ".tmp" for file in self.folder.iterdir()):
             raise ValueError(f"out: wanted an empty folder or results of this spec, got other files in {self.folder}")
         self.folder.mkdir(parents=True, exist_ok=True)
         if not path.exists():
@@ -104,6 +106,18 @@ def versions(device: str) -> dict[str, str]:
         "numpy": np.__version__,
         "device": f"{device} ({name})",
     }
+
+
+def _differences(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Dotted names of what two specs do not share."""
+    found = []
+    for name in dict.fromkeys([*a, *b]):
+        ours, theirs = a.get(name), b.get(name)
+        if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+            found += _differences(ours, theirs, f"{prefix}{name}.")
+        elif ours != theirs:
+            found.append(f"{prefix}{name}")
+    return found
 
 
 def _write(path: Path, content: bytes) -> None:
