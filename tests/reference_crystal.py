@@ -183,12 +183,11 @@ class CrystalTwin:
             members = [s for s in sorted(self.slots) if self.slots[s].phase == phase]
             weights = [self.weight(self.slots[s]) for s in members]
             total, passed = math.fsum(weights), 0.0
-            place = 0
-            for place, weight in enumerate(weights):  # noqa: B007
+            for slot, weight in zip(members, weights, strict=True):  # noqa: B007
                 passed += weight
                 if u * total < passed:
                     break
-            slots.append(members[place])
+            slots.append(slot)
             importance.append((len(members) * weight / total) ** -exponent)
             self.drawn[slot] = self.slots[slot]
         gate = [max((1 - self.slots[s].c) ** self.p.gate, self.p.w_min) for s in slots]

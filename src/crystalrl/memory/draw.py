@@ -53,8 +53,8 @@ class Gate:
 class Learning:
     """How |δ| becomes a draw weight: (|δ| + ε)^exponent, float64[L, 1]; the largest so far is kept in highest f32[L].
 
-    With phases (c float32[L, N] and error float32[L, N + 1], else both empty): liquid as is, glass times √c, crystal c whatever the
-    error, none below ε; |δ| is written to `error`.
+    With phases (c float32[L, N] and error float32[L, N + 1], else both empty): liquid as is, glass times √c, crystal c
+    whatever the error, none below ε; |δ| is written to `error`.
     """
 
     def __init__(self, epsilon: float, exponent: Tensor, highest: Tensor, c: Tensor, error: Tensor) -> None:
