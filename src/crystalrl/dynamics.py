@@ -84,8 +84,9 @@ def matched_beta(
     expected = mean(c, gain, loss, dt).clamp(0, 1)
     spread = variance(c, gain, loss, sigma, dt)
     room = expected * (1 - expected)
-    random = (spread > 0) & (room > spread)
+    random = (spread > 0) & (room > 0)
     concentration = torch.where(random, room / torch.where(random, spread, torch.ones_like(spread)) - 1, 1.0)
+    concentration = concentration.clamp_min(1e-12)  # all mass at the two ends: rounding must not make it negative
     drawn = beta(
         torch.where(random, expected, 0.5) * concentration, torch.where(random, 1 - expected, 0.5) * concentration
     )

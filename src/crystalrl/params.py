@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from numbers import Real
 from typing import Any, Literal, Self
 
 PerLane = float | Sequence[float]
@@ -59,7 +60,7 @@ class CrystalParams:
     cell: float = 0.3
     """Width of a cell of the novelty grid, in standard deviations of each coordinate."""
     k: int = 10
-    """Neighbours for the downstream value (eq. dv) and the backup of interference."""
+    """Neighbours for the downstream value (eq. dv), the backup of interference and the automatic ε."""
     downstream: Literal["neighbours", "random"] = "neighbours"
     """Where the downstream value comes from; `random` is a row of the paper's ablation."""
     boost: bool = True
@@ -68,7 +69,8 @@ class CrystalParams:
     interference: Rule = "newer_majority"
     """Which experiences count as contradicted; see `crystalrl.memory.interference`."""
     epsilon: PerLane | None = None
-    """ε, how near a state must be to contradict. None: median distance to the nearest neighbour, at each call."""
+    """ε, how near a state must be to contradict. None: so near that the median experience has k others of its action
+    and context within ε (the rule `exists`: the median distance to the nearest state), at each call."""
     delta_r: PerLane | None = None
     """δ_r, by how much rewards must differ. None: standard deviation of the stored rewards, at each call."""
     raw_distance: bool = False
@@ -119,37 +121,56 @@ class CrystalParams:
 
     def __post_init__(self) -> None:
         for name, low, high in _RANGES:
-            for value in numbers(getattr(self, name)):
-                if not (low <= value <= high and math.isfinite(value)):
-                    raise ValueError(f"{name}: wanted a number from {low:g} to {high:g}, got {value}")
-        for name, least in (("k", 1), ("sweeps", 1), ("slices", 1), ("time_unit", 1), ("every", 1), ("is_steps", 1)):
+            given = getattr(self, name)
+            if given is None and name in _OPTIONAL:
+                continue
+            values = floats(given) if name not in _SINGLE or isinstance(given, Real) else []
+            if not values or not all(low <= value <= high for value in values):
+                raise ValueError(f"{name}: wanted a number from {low:g} to {high:g}, got {given!r}")
+        for name in ("k", "sweeps", "slices", "tau_evict", "time_unit", "every", "is_steps"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < least):
-                raise ValueError(f"{name}: wanted a whole number ≥ {least}, got {value!r}")
-        if self.tau_evict is not None and not 1 <= self.tau_evict <= 255:
-            raise ValueError(f"tau_evict: wanted 1 to 255 (it is counted in a byte) or None, got {self.tau_evict}")
+            whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+            if not whole and not (value is None and name in _OPTIONAL):
+                raise ValueError(f"{name}: wanted a whole number ≥ 1, got {value!r}")
+        if self.tau_evict is not None and self.tau_evict > 255:
+            raise ValueError(f"tau_evict: wanted at most 255 (it is counted in a byte), got {self.tau_evict}")
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
-                raise ValueError(f"{name}: wanted one of {', '.join(allowed)}, got {getattr(self, name)!r}")
+                raise ValueError(f"{name}: wanted one of {', '.join(map(str, allowed))}, got {getattr(self, name)!r}")
         for name in ("capacity", "batch"):
-            shares = getattr(self, name)
+            shares = floats(getattr(self, name))
             if len(shares) != 3 or any(not 0 <= share < math.inf for share in shares) or shares[0] <= 0:
-                raise ValueError(f"{name}: wanted three shares ≥ 0, liquid above 0, got {shares}")
+                raise ValueError(f"{name}: wanted three shares ≥ 0, liquid above 0, got {getattr(self, name)!r}")
         self._refuse_inconsistent()
 
     def _refuse_inconsistent(self) -> None:
-        for low, high in _pairs(self.tau_L, self.tau_C):
+        for low, high in self._by_lane("tau_L", "tau_C"):
             if low >= high:
                 raise ValueError(f"tau_L, tau_C: wanted tau_L < tau_C, got {low} and {high}")
-        for weights in _pairs(self.w1, self.w2, self.w3):
+        for weights in self._by_lane("w1", "w2", "w3"):
             if sum(weights) > 1 + 1e-6:
                 raise ValueError(f"w1, w2, w3: wanted a sum of at most 1, so that U stays in [0, 1], got {weights}")
-        if self.backup and self.interference == "none":
-            raise ValueError("backup: wanted a rule of interference to back up, got interference='none'")
-        if self.clock == "calls" and self.integrator == "euler":
-            for alpha, beta in _pairs(self.alpha, self.beta):
-                if alpha + beta > 1:
-                    raise ValueError(f"alpha, beta: wanted a sum ≤ 1 for Euler steps of 1, got {alpha} and {beta}")
+        if self.integrator == "euler":
+            loss = "beta" if self.melt is None else "melt"
+            for rates in self._by_lane("alpha", loss, "leak"):
+                if sum(rates) * self._longest_step > 1 + 1e-9:
+                    step = f"Euler steps of {self._longest_step:g}"
+                    raise ValueError(f"alpha, {loss}, leak: wanted a sum ≤ 1 / Δt for {step}, got {rates}")
+
+    @property
+    def _longest_step(self) -> float:
+        """Δt of a consolidation that comes when it is due, in the smallest memory."""
+        if self.clock == "calls" or self.every is None:
+            return self.slices
+        return self.slices * self.every / (self.time_unit or 200)
+
+    def _by_lane(self, *names: str) -> list[tuple[float, ...]]:
+        """Numbers of several fields lane by lane; a scalar goes with every lane."""
+        lists = [floats(getattr(self, name)) for name in names]
+        lanes = max(len(each) for each in lists)
+        if any(len(each) not in (1, lanes) for each in lists):
+            raise ValueError(f"{', '.join(names)}: wanted as many lanes in each, got {[len(each) for each in lists]}")
+        return list(zip(*(each * lanes if len(each) == 1 else each for each in lists), strict=True))
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
@@ -170,7 +191,7 @@ class CrystalParams:
             cls(
                 alpha=0.2, melt=1.0, settle=0.3, tau_evict=None, scale="q95", boost=False, interference="fresh_mean",
                 backup=0.97, w_min=0.0, kappa=0.1, capacity=(6.0, 2.0, 8.0), batch=(0.40, 0.10, 0.50), nu=0.4,
-                time_unit=None, every=None,
+                sweeps=15, time_unit=None, every=None,
             ),
             **changes,
         )  # fmt: skip
@@ -207,6 +228,7 @@ class CrystalParams:
         if not self.phases:
             return slots, 0, 0
         glass, crystal = (round(share / sum(self.capacity) * (slots - 1)) for share in self.capacity[1:])
+        crystal = min(crystal, slots - 1 - glass)
         return slots - glass - crystal, glass, crystal
 
     def describe(self, slots: int, utility: float = 0.5, interference: float = 0.0) -> str:
@@ -226,14 +248,14 @@ class CrystalParams:
 
     def _rates(self, utility: float, interference: float, slots: int) -> tuple[float, float, float]:
         """Gain and loss per unit of time, and environment steps per unit."""
-        alpha, beta, leak = (numbers(x)[0] for x in (self.alpha, self.beta, self.leak))
+        alpha, beta, leak = (floats(x)[0] for x in (self.alpha, self.beta, self.leak))
         steps = self.interval(slots) if self.clock == "calls" else self.unit(slots)
         if self.melt is None:
             return alpha * utility, beta * interference + leak, steps
-        return alpha * utility * (1 - interference), numbers(self.melt)[0] * interference + leak, steps
+        return alpha * utility * (1 - interference), floats(self.melt)[0] * interference + leak, steps
 
     def _thresholds(self) -> tuple[tuple[str, float], tuple[str, float]]:
-        return ("glass", numbers(self.tau_L)[0]), ("crystal", numbers(self.tau_C)[0])
+        return ("glass", floats(self.tau_L)[0]), ("crystal", floats(self.tau_C)[0])
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -260,23 +282,29 @@ _CHOICES = {
     "overflow": ("reservoir", "frozen"),
     "integrator": ("beta", "euler"),
     "clock": ("steps", "calls"),
+    "boost": (False, True),
+    "raw_distance": (False, True),
+    "phases": (False, True),
+    "every_episode": (False, True),
 }
 
+_OPTIONAL = (
+    "melt", "settle", "band_C", "epsilon", "delta_r", "tau_evict", "time_unit", "every", "is_steps",
+)  # fmt: skip
+"""Fields that may be None."""
 
-def numbers(value: PerLane | Mapping[str, float] | None) -> list[float]:
-    """The numbers in a field: none for None, one for a scalar, those of every lane or name otherwise."""
-    if value is None:
-        return []
+_SINGLE = ("band_L", "band_C", "cell", "backup")
+"""Numbers that hold for all lanes."""
+
+
+def floats(value: Any) -> list[float]:
+    """The numbers in a field: one of a scalar, those of every lane or name; none if it holds anything else."""
     if isinstance(value, Mapping):
-        return [float(v) for v in value.values()]
-    return [float(v) for v in value] if isinstance(value, Sequence) else [float(value)]
-
-
-def _pairs(*values: PerLane) -> list[tuple[float, ...]]:
-    """Numbers of several fields lane by lane; a scalar goes with every lane."""
-    lists = [numbers(value) for value in values]
-    lanes = max(len(each) for each in lists)
-    return list(zip(*(each * lanes if len(each) == 1 else each for each in lists), strict=True))
+        value = list(value.values())
+    values = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    if any(isinstance(v, bool) or not isinstance(v, Real) for v in values):
+        return []
+    return [float(v) for v in values]
 
 
 def _with_crystal(share: float) -> tuple[float, float, float]:

@@ -130,6 +130,10 @@ class Streams:
         self.ticks[stream] += 1
         return start
 
+    def starts(self, stream: Stream, tick: Tensor) -> Tensor:
+        """int64[L] starts for `element_bits` at each lane's own tick int64[L]; the stream's tick stays as it is."""
+        return start_of(self.keys[stream], tick)
+
     def advance(self, stream: Stream) -> tuple[NDArray[np.uint64], np.uint64]:
         """The lanes' keys of a stream and its tick, on CPU, for the kernels; one tick."""
         tick = self._ticks[stream].astype(np.uint64)

@@ -20,14 +20,15 @@ from crystalrl.memory import interference, neighbours, report
 from crystalrl.memory.crystal_ledger import EVALUATED
 from crystalrl.memory.moves import move
 from crystalrl.memory.utility import scaled_error
-from crystalrl.random import Stream, beta_variates
+from crystalrl.random import Stream, beta_variates, element_bits, normal_from_bits, to_unit
 from crystalrl.types import Evaluate, Evaluation
 
 if TYPE_CHECKING:
     from crystalrl.memory.crystal import CrystalMemory
 
-EVALUATE_AT_ONCE = 1 << 15
-"""Experiences, over all lanes, per call of the critic."""
+EVALUATE_AT_ONCE = 4096
+"""Slots per call of the critic. All of them in all lanes, occupied or not, so that a critic sees batches of one shape
+and a lane's answers do not depend on the other lanes."""
 
 
 class Stages:
@@ -65,14 +66,16 @@ def consolidate(memory: CrystalMemory, evaluate: Evaluate, lane: Tensor) -> repo
     state, successor = _vectors(memory, view)
     near = _neighbours(memory, view, state, successor)
     stages.done("neighbours")
-    clipped = _value(memory, view, fresh, near)
+    clipped = _value(memory, view, fresh, _random(memory, view) if memory.params.downstream == "random" else near)
     stages.done("utility")
     flagged, epsilon, delta_r = _contradict(memory, view, state, near)
     stages.done("interference")
     step = _crystallize(memory, view, output, fresh)
-    moves = move(ledger, flagged, ledger.streams.uniform(Stream.KEY, ledger.slots).to(torch.float32), lane)
+    moves = move(ledger, flagged, _uniform(memory, Stream.KEY, ledger.slots).to(torch.float32), lane)
     ledger.flags.copy_(torch.where(view.chosen, ledger.flags | EVALUATED, ledger.flags))
-    ledger.relabel(moves.phase)
+    ledger.relabel(moves.phase, lane)
+    for anchor in memory.anchors.values():  # what is gone leaves nothing behind
+        anchor.masked_fill_((moves.phase == EMPTY).view(*moves.phase.shape, *([1] * (anchor.dim() - 2))), 0.0)
     stages.done("moves")
     extra = {"clipped": clipped, "epsilon": epsilon[:, 0], "delta_r": delta_r[:, 0], "time_step": step}
     extra |= {"contradicted": flagged.sum(-1), "evaluated": view.chosen.sum(-1), **moves.counts}
@@ -84,7 +87,7 @@ def _look(memory: CrystalMemory, lane: Tensor) -> View:
     occupied = ledger.phase != EMPTY
     chosen = occupied & lane
     if ledger.params.slices > 1:
-        turn = int(memory.turn) % ledger.params.slices
+        turn = memory.turns[:, None] % ledger.params.slices
         mine = torch.arange(ledger.slots, device=occupied.device) % ledger.params.slices == turn
         chosen &= mine | ((ledger.flags & EVALUATED) == 0)
     return View(memory.arena.unpack(memory.arena.rows), occupied, chosen, lane)
@@ -95,18 +98,22 @@ def _evaluate(memory: CrystalMemory, view: View, evaluate: Evaluate) -> tuple[Te
     ledger = memory.ledger
     error = torch.zeros_like(ledger.error)
     output = {name: torch.zeros_like(anchor) for name, anchor in memory.anchors.items()}
-    wanted = view.chosen.any(0).nonzero()[:, 0]
-    for slots in wanted.split(max(1, EVALUATE_AT_ONCE // memory.lanes)) if len(wanted) else ():
+    numbers = torch.arange(ledger.slots, device=error.device)
+    for slots in numbers.split(EVALUATE_AT_ONCE):
+        if not bool(view.chosen[:, slots].any()):
+            continue
         answer = evaluate(memory.batch_of(slots))
         if not isinstance(answer, Evaluation):
             answer = Evaluation(answer)
-        error[:, slots] = memory.inner_answer("td_error", answer.td_error, ()).abs().to(torch.float32)
+        error[:, slots] = memory.inner_answer("td_error", answer.td_error, (len(slots),)).abs().to(torch.float32)
         for name, outputs in output.items():
             given = (answer.output or {}).get(name)
             if given is None:
                 raise ValueError(f"evaluate: wanted output[{name!r}] for the anchor, got {sorted(answer.output or {})}")
-            outputs[:, slots] = memory.inner_answer(name, given, tuple(outputs.shape[2:]))
+            outputs[:, slots] = memory.inner_answer(name, given, (len(slots), *outputs.shape[2:])).to(torch.float32)
     memory.refuse_unfinite(view.chosen, {"td_error": error, **output})
+    for answer in (error, *output.values()):  # what a critic says of empty slots and of lanes not due is not looked at
+        answer.masked_fill_(~view.chosen.view(*view.chosen.shape, *([1] * (answer.dim() - 2))), 0.0)
     return error, output
 
 
@@ -119,14 +126,17 @@ def _vectors(memory: CrystalMemory, view: View) -> tuple[Tensor, Tensor]:
 
 def _neighbours(memory: CrystalMemory, view: View, state: Tensor, successor: Tensor) -> neighbours.Near | None:
     params = memory.params
-    if params.downstream == "random":
-        slots = memory.ledger.slots
-        uniform = memory.streams.uniform(Stream.NEIGHBOURS, slots * params.k)
-        index = (uniform * slots).to(torch.int64).view(memory.lanes, slots, params.k)
-        return neighbours.Near(index, view.occupied.gather(1, index.flatten(1)).view_as(index))
-    if params.backup or any(memory.lane_value("w3").flatten().tolist()):
+    valued = params.downstream == "neighbours" and any(memory.lane_value("w3").flatten().tolist())
+    if valued or params.backup:
         return neighbours.nearest(successor, state, view.occupied, params.k)
     return None
+
+
+def _random(memory: CrystalMemory, view: View) -> neighbours.Near:
+    """Random slots in place of neighbours (a row of the paper's ablation)."""
+    slots, k = memory.ledger.slots, memory.params.k
+    index = (_uniform(memory, Stream.NEIGHBOURS, slots * k) * slots).to(torch.int64).view(memory.lanes, slots, k)
+    return neighbours.Near(index, view.occupied.gather(1, index.flatten(1)).view_as(index))
 
 
 def _value(memory: CrystalMemory, view: View, fresh: Tensor, near: neighbours.Near | None) -> Tensor:
@@ -151,8 +161,8 @@ def _contradict(
     """Flags I bool[L, N] of the rule, after writing the suspicion W; ε and δ_r [L, 1] that were used."""
     ledger, params = memory.ledger, memory.params
     compared = memory.features(view.fields["obs"]) if params.raw_distance else state
-    epsilon, delta_r = memory.scales(compared, view)
     scene = memory.scene(compared, view)
+    epsilon, delta_r = memory.scales(scene, view)
     flagged = interference.contradicted(params.interference, scene, epsilon, delta_r) & view.lane
     suspicion = flagged.to(torch.float32)
     if params.backup and near is not None:
@@ -165,18 +175,17 @@ def _contradict(
 def _crystallize(memory: CrystalMemory, view: View, output: Mapping[str, Tensor], fresh: Tensor) -> Tensor:
     """Move c by one step of its law and let the anchors follow; the mean Δt [L]."""
     ledger, params = memory.ledger, memory.params
-    dt = torch.ones_like(ledger.c, dtype=torch.float64)
-    if params.clock == "steps":
-        dt = (memory.time[:, None] - ledger.updated) / params.unit(ledger.slots)
-    dt = torch.where(view.chosen, dt, 0.0)
+    now, unit = (memory.turns + 1, 1) if params.clock == "calls" else (memory.time, params.unit(ledger.slots))
+    dt = torch.where(view.chosen, (now[:, None] - ledger.updated).to(torch.float64) / unit, 0.0)
     gain, loss = _rates(memory, _settled(memory, view, output, fresh))
     c = _step(memory, ledger.c.to(torch.float64), gain, loss, dt)
     ledger.c.copy_(torch.where(view.chosen, c, ledger.c))
-    ledger.updated.copy_(torch.where(view.chosen, memory.time[:, None], ledger.updated))
+    ledger.updated.copy_(torch.where(view.chosen, now[:, None], ledger.updated))
     rate = 1 - (1 - (1 - ledger.c) ** 2) ** dt.to(torch.float32)
-    rate = torch.where(fresh, 1.0, rate) * view.chosen
+    rate = rate * view.chosen
     for name, anchor in memory.anchors.items():
-        anchor += rate.view(*rate.shape, *([1] * (anchor.dim() - 2))) * (output[name] - anchor)
+        share, first = (x.view(*x.shape, *([1] * (anchor.dim() - 2))) for x in (rate, fresh))
+        anchor.copy_(torch.where(first, output[name], anchor + share * (output[name] - anchor)))
     return dt.sum(-1) / view.chosen.sum(-1).clamp_min(1)
 
 
@@ -196,24 +205,31 @@ def _settled(memory: CrystalMemory, view: View, output: Mapping[str, Tensor], fr
         return torch.ones_like(memory.ledger.c)
     drift = torch.zeros_like(memory.ledger.c)
     for name, now in output.items():
-        moved = (now - memory.anchors[name]).flatten(2).abs().mean(-1)
-        _, deviation = neighbours.moments(now.flatten(2), view.chosen)
+        flat = now.view(*drift.shape, -1)
+        moved = (flat - memory.anchors[name].view_as(flat)).abs().mean(-1)
+        _, deviation = neighbours.moments(flat, view.chosen)
         drift += moved / deviation.mean(-1) / len(output)
     return torch.where(fresh, 1.0, torch.exp(-drift / memory.lane_value("settle")).to(drift.dtype))
 
 
 def _step(memory: CrystalMemory, c: Tensor, gain: Tensor, loss: Tensor, dt: Tensor) -> Tensor:
     sigma = memory.lane_value("sigma")
-    if memory.params.integrator == "euler":
-        normal = memory.streams.normal(Stream.NOISE, c.shape[1])
-        return dynamics.euler_maruyama(c, gain, loss, sigma, dt, normal).to(torch.float32)
-    start = memory.streams.next_start(Stream.NOISE)[:, None]
+    start = memory.streams.starts(Stream.NOISE, memory.turns)[:, None]
     slot = torch.arange(c.shape[1], device=c.device)
+    if memory.params.integrator == "euler":
+        normal = normal_from_bits(element_bits(start, 2 * slot), element_bits(start, 2 * slot + 1))
+        return dynamics.euler_maruyama(c, gain, loss, sigma, dt, normal).to(torch.float32)
 
     def beta(p: Tensor, q: Tensor) -> Tensor:
         return beta_variates(p, q, start, slot)
 
     return dynamics.matched_beta(c, gain, loss, sigma, dt, beta).to(torch.float32)
+
+
+def _uniform(memory: CrystalMemory, stream: Stream, size: int) -> Tensor:
+    """float64[L, size] in [0, 1) that belong to each lane's own consolidation."""
+    start = memory.streams.starts(stream, memory.turns)[:, None]
+    return to_unit(element_bits(start, torch.arange(size, device=start.device)))
 
 
 def _report(memory: CrystalMemory, view: View, extra: Mapping[str, Tensor], stages: Stages) -> report.Consolidation:

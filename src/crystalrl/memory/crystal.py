@@ -8,8 +8,8 @@ from typing import Any, Self, Unpack
 import torch
 from torch import Tensor
 
-from crystalrl.dynamics import PHASES
-from crystalrl.memory import neighbours
+from crystalrl.dynamics import EMPTY, PHASES
+from crystalrl.memory import interference, neighbours
 from crystalrl.memory.consolidation import View, consolidate
 from crystalrl.memory.crystal_ledger import EVALUATED, PINNED, CrystalLedger
 from crystalrl.memory.interference import Scene
@@ -24,6 +24,8 @@ from crystalrl.params import CrystalParams
 from crystalrl.types import Anchor, ArrayLike, Batch, Evaluate, Observation, Transition
 
 Features = Callable[[Observation], Tensor]
+LANE_FIELDS = ("alpha", "beta", "sigma", "leak", "melt", "settle", "w1", "w2", "w3", "Z", "epsilon", "delta_r")
+"""Parameters that a consolidation needs lane by lane."""
 
 
 class CrystalMemory(ReplayMemory):
@@ -48,14 +50,23 @@ class CrystalMemory(ReplayMemory):
         **storage: Unpack[StorageOptions],
     ) -> None:
         self.params: CrystalParams = params or CrystalParams()
-        super().__init__(StorageSpec(capacity, **storage))
+        spec = StorageSpec(capacity, **storage)
+        self.turns = torch.zeros(spec.lanes or 1, dtype=torch.int64, device=spec.device)
+        """Consolidations of each lane so far: also the tick of its noise, so that a lane is the same alone."""
+        super().__init__(spec)
         lanes, device = self.lanes, self.device
         self._features = features
-        self._lane_values: dict[str, Tensor] = {}
+        self._lane_values = {
+            name: per_lane(name, value, lanes, device)
+            for name in LANE_FIELDS
+            if (value := getattr(self.params, name)) is not None
+        }
         self.anchors = {
             name: torch.zeros(lanes, capacity, *_anchor_shape(name, shape), device=device)
             for name, shape in (anchor or {}).items()
         }
+        if isinstance(self.params.kappa, Mapping) and set(self.params.kappa) != set(self.anchors):
+            raise ValueError(f"kappa: wanted the anchors {sorted(self.anchors)}, got {sorted(self.params.kappa)}")
         self._kappa = {name: per_lane("kappa", self._kappa_of(name), lanes, device) for name in self.anchors}
         self._power = per_lane("anchor_power", self.params.anchor_power, lanes, device)
         size = self.grid_vectors(self.arena.unpack(self.arena.rows[:, :1])).shape[-1]
@@ -64,24 +75,21 @@ class CrystalMemory(ReplayMemory):
         """Number of the first experience of each environment's current episode."""
         self.ended = torch.zeros(lanes, 1, dtype=torch.bool, device=device)
         """Lanes in which an episode ended since their last consolidation, where that matters."""
-        self.counters = torch.zeros(2, dtype=torch.int64)
-        """Steps given since the last consolidation of all lanes; consolidations so far."""
-        self._counters = self.counters.numpy()
+        self.steps = torch.zeros(1, dtype=torch.int64)
+        """Steps given since the last consolidation of all lanes."""
+        self._steps = self.steps.numpy()
 
     def _ledger(self) -> Ledger:
         liquid = self.params.caps(self.capacity)[0]
         if self.spec.envs * self.spec.n_step > liquid:
             wanted = f"envs × n_step = {self.spec.envs * self.spec.n_step}"
             raise ValueError(f"capacity: wanted at least {wanted} liquid slots, got {liquid} of {self.capacity}")
-        return CrystalLedger(self.spec, self.streams, self.params, self.time)
+        clock = self.turns if self.params.clock == "calls" else self.time
+        return CrystalLedger(self.spec, self.streams, self.params, clock)
 
     def _kappa_of(self, name: str) -> float | Sequence[float]:
         kappa = self.params.kappa
-        if not isinstance(kappa, Mapping):
-            return kappa
-        if name not in kappa:
-            raise ValueError(f"kappa: wanted a strength for the anchor {name!r}, got {sorted(kappa)}")
-        return kappa[name]
+        return kappa[name] if isinstance(kappa, Mapping) else kappa
 
     @classmethod
     def _restore(cls, storage: dict[str, Any], params: dict[str, Any]) -> Self:
@@ -98,6 +106,7 @@ class CrystalMemory(ReplayMemory):
         """As every memory; what this call stores starts with c = `crystallization` (a number, or one per environment):
         0, or more for demonstrations that deserve trust from the start.
         """
+        self.ledger.make_room(self.spec.envs * self.spec.n_step)  # an error here comes before anything has changed
         if crystallization is not None:
             self.ledger.incoming, self.ledger.trusted = self._checked_c(crystallization), True
         try:
@@ -106,7 +115,8 @@ class CrystalMemory(ReplayMemory):
             if crystallization is not None:
                 self.ledger.incoming = torch.zeros(self.lanes, 1, device=self.device)
                 self.ledger.trusted = False
-        self._counters[0] += self.spec.envs
+                self.ledger.refresh_strata()  # glass or crystal may have come into being, liquid may be gone
+        self._steps += self.spec.envs
         if self.params.every_episode:
             for flag in (transition.terminated, transition.truncated):
                 ended = torch.as_tensor(flag, device=self.device).bool()
@@ -130,22 +140,29 @@ class CrystalMemory(ReplayMemory):
 
         The boost is the return over the largest return there could be, R_max/(1 − γ) (Algorithm 3), held in [0, 1].
         """
+        value = None if episode_return is None else self._checked_return(episode_return)
+        self.ledger.make_room(self.spec.envs * self.spec.n_step)
         slots = super().end_episode(ended, episode_return)
         mask = self._all_valid if ended is None else self._mask("ended", ended)
         if self.params.every_episode:
             self.ended |= mask.any(-1, keepdim=True)
-        if self.params.boost and episode_return is not None:
-            self._boost(mask, episode_return)
+        if self.params.boost and value is not None:
+            self._boost(mask, value)
         self.started = torch.where(mask, self.ledger.number[:, None], self.started)
         return slots
 
-    def _boost(self, mask: Tensor, episode_return: ArrayLike) -> None:
-        value = torch.as_tensor(episode_return, dtype=torch.float32, device=self.device).reshape(-1)
-        if value.numel() not in (1, mask.numel()) or not bool(torch.isfinite(value).all()):
-            raise ValueError(f"episode_return: wanted a finite number per environment, got {episode_return!r}")
+    def _checked_return(self, episode_return: ArrayLike) -> Tensor:
+        """float32[L, E]."""
+        value = torch.as_tensor(episode_return, dtype=torch.float32, device=self.device)
+        wanted = (self.lanes, self.spec.envs) if self.spec.lanes is not None else (self.spec.envs,)
+        if (value.dim() and tuple(value.shape) != wanted) or not bool(torch.isfinite(value).all()):
+            raise ValueError(f"episode_return: wanted finite numbers of shape {wanted}, got {episode_return!r}")
+        return value.expand(wanted).reshape(self.lanes, self.spec.envs)
+
+    def _boost(self, mask: Tensor, value: Tensor) -> None:
         reward = self.arena.unpack(self.arena.rows)["reward"].abs() * (self.ledger.phase > 0)
         largest = reward.amax(-1, keepdim=True).clamp_min(1e-12) / max(1 - self.spec.gamma, 1e-12)
-        share = (value.expand(mask.numel()).reshape(mask.shape) / largest).clamp(0, 1)
+        share = (value / largest).clamp(0, 1)
         for env in range(self.spec.envs):
             mine = (self.ledger.env == env) & (self.ledger.birth >= self.started[:, env : env + 1])
             mine &= mask[:, env : env + 1] & (self.ledger.phase > 0)
@@ -158,7 +175,7 @@ class CrystalMemory(ReplayMemory):
 
     @property
     def _whole_due(self) -> bool:
-        return int(self._counters[0]) >= self.params.interval(self.capacity)
+        return int(self._steps[0]) >= self.params.interval(self.capacity)
 
     def consolidate(self, evaluate: Evaluate) -> Consolidation:
         """Let every experience crystallize or melt a little (Algorithm 1). `evaluate(batch)` gives TD errors [L, B],
@@ -170,20 +187,14 @@ class CrystalMemory(ReplayMemory):
         some = self.params.every_episode and not self._whole_due and bool(self.ended.any())
         lane = self.ended.clone() if some else torch.ones_like(self.ended)
         report = consolidate(self, evaluate, lane)
+        self._filled = False  # eviction may have emptied a lane
         self.ended.zero_()
-        self._counters[0] = self._counters[0] if some else 0
-        self._counters[1] += 1
+        self._steps *= some
+        self.turns += lane[:, 0]
         return report
-
-    @property
-    def turn(self) -> int:
-        """Consolidations so far."""
-        return int(self._counters[1])
 
     def lane_value(self, name: str) -> Tensor:
         """A number of the parameters as float64[L, 1]."""
-        if name not in self._lane_values:
-            self._lane_values[name] = per_lane(name, getattr(self.params, name), self.lanes, self.device)
         return self._lane_values[name]
 
     def features(self, obs: Observation) -> Tensor:
@@ -209,16 +220,20 @@ class CrystalMemory(ReplayMemory):
     def _discrete(self) -> bool:
         return isinstance(self.spec.action, int)
 
-    def scales(self, compared: Tensor, view: View) -> tuple[Tensor, Tensor]:
+    def scales(self, scene: Scene, view: View) -> tuple[Tensor, Tensor]:
         """ε and δ_r, float32[L, 1]: as given, or from what is stored."""
         if self.params.interference == "none":
             nothing = torch.zeros(self.lanes, 1, device=self.device)
             return nothing, nothing
         _, spread = neighbours.moments(view.fields["reward"][..., None], view.occupied)
         delta_r = spread[:, 0] if self.params.delta_r is None else self.lane_value("delta_r")
-        if self.params.epsilon is None:
-            return neighbours.median_spacing(compared, view.occupied), delta_r.to(torch.float32)
-        return self.lane_value("epsilon").to(torch.float32), delta_r.to(torch.float32)
+        if self.params.epsilon is not None:
+            epsilon = self.lane_value("epsilon").to(torch.float32)
+        elif self.params.interference == "exists":
+            epsilon = neighbours.median_spacing(scene.state, scene.occupied)
+        else:
+            epsilon = interference.spacing(scene, self.params.k)
+        return epsilon, delta_r.to(torch.float32)
 
     def scene(self, compared: Tensor, view: View) -> Scene:
         """What the rules of interference look at."""
@@ -237,18 +252,18 @@ class CrystalMemory(ReplayMemory):
         return self._deliver(wide.contiguous(), torch.ones(wide.shape, device=self.device))
 
     def inner_answer(self, name: str, answer: Tensor, shape: Shape) -> Tensor:
-        """A critic's answer [L, B, *shape] (or [B, *shape]) as [L, B, *shape] on the memory's device."""
+        """A critic's answer [L, *shape] (or [*shape] without lanes) as [L, *shape] on the memory's device."""
+        wanted = shape if self.spec.lanes is None else (self.lanes, *shape)
+        if not isinstance(answer, Tensor) or tuple(answer.shape) != wanted:
+            got = list(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
+            raise ValueError(f"evaluate: wanted {name} of shape {list(wanted)}, got {got}")
         answer = answer.detach().to(self.device)
-        lead = answer.dim() - len(shape)
-        if lead != (1 if self.spec.lanes is None else 2) or tuple(answer.shape[lead:]) != shape:
-            wanted = ("B" if self.spec.lanes is None else f"{self.lanes}, B") + "".join(f", {n}" for n in shape)
-            raise ValueError(f"evaluate: wanted {name} of shape [{wanted}], got {list(answer.shape)}")
         return answer[None] if self.spec.lanes is None else answer
 
     def refuse_unfinite(self, chosen: Tensor, answers: Mapping[str, Tensor]) -> None:
         """Raise if a critic said NaN or infinity of a chosen experience."""
         for name, answer in answers.items():
-            bad = ~torch.isfinite(answer).flatten(2).all(-1) if answer.dim() > 2 else ~torch.isfinite(answer)
+            bad = ~torch.isfinite(answer).view(*chosen.shape, -1).all(-1)
             if bool((bad & chosen).any()):
                 lanes = (bad & chosen).any(-1).nonzero()[:, 0].tolist()
                 raise ValueError(f"evaluate: wanted finite {name}, got NaN or infinity in lanes {lanes[:8]}")
@@ -283,8 +298,14 @@ class CrystalMemory(ReplayMemory):
 
     def pin(self, index: Tensor, pinned: bool = True) -> None:
         """Never evict the experiences in these slots [B] or [L, B] (or allow it again): the paper's idea for safety."""
-        slots = torch.as_tensor(index, device=self.device).reshape(self.lanes, -1)
-        if not bool(((slots >= 0) & (slots < self.capacity)).all()) or not self.ledger.holds(slots):
+        slots = torch.as_tensor(index, device=self.device)
+        lead = () if self.spec.lanes is None else (self.lanes,)
+        if slots.dtype != torch.int64 or slots.dim() != len(lead) + 1 or tuple(slots.shape[:-1]) != lead:
+            wanted = "[B]" if not lead else f"[{self.lanes}, B]"
+            raise ValueError(f"pin: wanted int64 slots of shape {wanted}, got {slots.dtype} {list(slots.shape)}")
+        slots = slots.view(self.lanes, -1)
+        known = (slots >= 0) & (slots < self.capacity)
+        if not bool((known & (self.ledger.phase.gather(1, slots * known) != EMPTY)).all()):
             raise ValueError("pin: wanted slots that hold an experience, got an empty or unknown one")
         flags = self.ledger.flags.gather(1, slots)
         self.ledger.flags.scatter_(1, slots, flags | PINNED if pinned else flags & ~PINNED)
@@ -314,7 +335,7 @@ class CrystalMemory(ReplayMemory):
         self.grid.clear()
         for tensor in (*self.anchors.values(), self.started, self.ended):
             tensor.zero_()
-        self._counters[0] = 0
+        self._steps *= 0
 
     @property
     def nbytes(self) -> int:
@@ -322,7 +343,7 @@ class CrystalMemory(ReplayMemory):
         return super().nbytes + self.grid.nbytes + sum(anchor.nbytes for anchor in self.anchors.values())
 
     def _tensors(self) -> dict[str, Tensor]:
-        own = {"started": self.started, "ended": self.ended, "counters": self.counters, **self.grid.tensors()}
+        own = {name: getattr(self, name) for name in ("started", "ended", "steps", "turns")} | self.grid.tensors()
         own |= {f"slot.anchor.{name}": anchor for name, anchor in self.anchors.items()}
         return {**super()._tensors(), **{f"crystal.{name}": tensor for name, tensor in own.items()}}
 

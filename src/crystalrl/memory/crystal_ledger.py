@@ -35,21 +35,21 @@ class CrystalLedger:
     suspicion: Tensor
     """W: how far an experience, or its future, is contradicted."""
     key: Tensor
-    """Random, given at promotion to crystal: of too many crystals those with the smallest keys stay."""
+    """Random, given to each new crystal: of too many crystals those with the smallest keys stay."""
     streak: Tensor
     flags: Tensor
     birth: Tensor
     """Number of the experience in its lane, in order of arrival."""
     updated: Tensor
-    """Environment step up to which c has been moved."""
+    """Environment step (or consolidation, where time is counted in calls) up to which c has been moved."""
     boost: Tensor
     env: Tensor
     """Environment an experience came from."""
 
-    def __init__(self, spec: StorageSpec, streams: Streams, params: CrystalParams, time: Tensor) -> None:
+    def __init__(self, spec: StorageSpec, streams: Streams, params: CrystalParams, clock: Tensor) -> None:
         slots, self.n_step = spec.capacity, spec.n_step
         lanes, device = len(streams.seeds), streams.device
-        self.lanes, self.slots, self.streams, self.params, self.time = lanes, slots, streams, params, time
+        self.lanes, self.slots, self.streams, self.params, self.clock = lanes, slots, streams, params, clock
         self.caps = params.caps(slots)
         self.tree = WeightTree(lanes, slots, 3, device)
         self.incoming, self.trusted = torch.zeros(lanes, 1, device=device), False
@@ -65,7 +65,7 @@ class CrystalLedger:
         self.tail = torch.zeros(lanes, dtype=torch.int64, device=device)
         self._constants(device)
         if device.type == "cpu":
-            named = {"label": self.tree.label, "time": time, **self._wide}
+            named = {"label": self.tree.label, "claims": self.tree.claims, "clock": clock, **self._wide}
             named |= {name: getattr(self, name) for name in _LANE_TENSORS}
             self._numpy = {name: tensor.numpy() for name, tensor in named.items()}
             self._columns = [self._numpy[name] for name in self._wide]
@@ -88,7 +88,7 @@ class CrystalLedger:
 
         self.is_exponent = lane("is_exponent")
         self.gate = Gate(self.c, lane("gate"), lane("w_min"))
-        self.rule = Learning(TINY, lane("nu"), self.highest, self.c, self.error)
+        self.rule = Learning(TINY, lane("nu"), self.highest, self.c, self._wide["error"])
         self.enter = (lane("tau_L"), lane("tau_C"))
         """τ_L, τ_C: above them an experience rises; float64[L, 1]."""
         crystal = torch.full_like(self.enter[1], -1.0) if params.band_C is None else self.enter[1] - params.band_C
@@ -129,15 +129,16 @@ class CrystalLedger:
         self.tail.copy_(writable.sum(-1))
         self._room = int(self.tail.min())
 
-    def _make_room(self, width: int) -> None:
+    def make_room(self, width: int) -> None:
+        """List anew if fewer than `width` slots are listed; an error if fewer may be written."""
         if self._room < width:
             self.enqueue()
         if self._room < width:
             raise RuntimeError(f"add: wanted {width} slots, but only {self._room} are not glass, crystal or pinned")
-        self._room -= width
 
     def place(self, valid: Tensor) -> Tensor:
-        self._make_room(valid.shape[1])
+        self.make_room(valid.shape[1])
+        self._room -= valid.shape[1]
         rank = valid.cumsum(-1) - 1
         slots = self.queue.gather(1, (self.head[:, None] + rank).clamp(0, self.slots - 1))
         self.head += rank[:, -1] + 1
@@ -147,7 +148,7 @@ class CrystalLedger:
         kept, c = slots >= 0, self.incoming.expand(slots.shape)
         at = torch.where(kept, slots, self.slots)
         old = self.tree.label.gather(1, slots.clamp_min(0))
-        values = {"c": c, "birth": self.number[:, None] + kept.cumsum(-1) - 1, "updated": self.time[:, None]}
+        values = {"c": c, "birth": self.number[:, None] + kept.cumsum(-1) - 1, "updated": self.clock[:, None]}
         if "env" in self._wide:
             values["env"] = (torch.arange(slots.shape[1], device=slots.device) // self.n_step).to(torch.int32)
         for name, wide in self._wide.items():
@@ -170,7 +171,8 @@ class CrystalLedger:
             slots = self.place(torch.ones(1, 1, dtype=torch.bool))
             self.written(slots)
             return int(slots)
-        self._make_room(1)
+        self.make_room(1)
+        self._room -= 1
         view = self._numpy
         slot = int(view["queue"][0, view["head"][0]])
         view["head"][0] += 1
@@ -179,7 +181,7 @@ class CrystalLedger:
         for column in self._columns:
             column[0, slot] = 0
         view["birth"][0, slot] = view["number"][0]
-        view["updated"][0, slot] = view["time"][0]
+        view["updated"][0, slot] = view["clock"][0]
         view["number"][0] += 1
         self.tree.set_one(slot, float(view["highest"][0]), LIQUID - 1)
         if self._liquid_was_empty:
@@ -213,27 +215,33 @@ class CrystalLedger:
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
         self.tree.learn(slots, magnitude, self.rule)
 
-    def relabel(self, phase: Tensor) -> None:
-        """All phases uint8[L, N] anew, after a consolidation; labels, weights, sums, counts, queue, quotas follow.
+    def relabel(self, phase: Tensor, lane: Tensor) -> None:
+        """Phases uint8[L, N] after a consolidation of the lanes bool[L, 1], in which now everything is evaluated.
 
-        Experiences not yet evaluated weigh as much as the heaviest.
+        Labels, weights, sums, counts, queue and quotas follow.
         """
-        self.tree.label[:, : self.slots] = phase - 1
-        base, evaluated = self.rule.base(self.error), (self.flags & EVALUATED) > 0
-        top = torch.where(evaluated & (phase != EMPTY), base, 0.0).amax(-1)
+        base, weight = self.rule.base(self.error), self.tree.weight[:, : self.slots]
+        top = torch.where(lane & (phase != EMPTY), base, 0.0).amax(-1)
         torch.maximum(self.highest, top, out=self.highest)
-        base = torch.where(evaluated, base, self.highest[:, None])
-        self.tree.weight[:, : self.slots] = self.rule.weight(phase - 1, base)
+        weight.copy_(torch.where(lane, self.rule.weight(phase - 1, base), weight))
+        evicted = (phase == EMPTY) & (self.phase != EMPTY)
+        self.tree.claims[:, : self.slots, 0] += evicted
+        self.tree.label[:, : self.slots] = phase - 1
         self.tree.rebuild()
         self.filled.copy_(torch.stack([(phase == p).sum(-1) for p in (LIQUID, GLASS, CRYSTAL)], -1))
         self.enqueue()
         self.refresh_strata()
 
     def holds(self, slots: Tensor) -> bool:
+        """Whether every slot is occupied, or was when it was drawn (then `update` skips it)."""
         if slots.device.type == "cpu":
-            lane = np.arange(self.lanes)[:, None]
-            return bool((self._numpy["label"][lane, slots.numpy()] != UNLABELLED).all())
-        return bool((self.tree.label.gather(1, slots) != UNLABELLED).all())
+            lane, at = np.arange(self.lanes)[:, None], slots.numpy()
+            known = (self._numpy["label"][lane, at] != UNLABELLED) | (self._numpy["claims"][lane, at, 1] >= 0)
+            return bool(known.all())
+        known_there = (self.tree.label.gather(1, slots) != UNLABELLED) | (
+            self.tree.claims[:, :, 1].gather(1, slots) >= 0
+        )
+        return bool(known_there.all())
 
     def _own(self) -> dict[str, Tensor]:
         named = {f"slot.{name}": wide[:, : self.slots] for name, wide in self._wide.items()}
@@ -252,6 +260,7 @@ class CrystalLedger:
         for wide in self._wide.values():
             wide.zero_()
         self.filled.zero_()
+        self.highest.fill_(1.0)
         self.enqueue()
         self.refresh_strata()
 

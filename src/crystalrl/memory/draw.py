@@ -53,8 +53,8 @@ class Gate:
 class Learning:
     """How |δ| becomes a draw weight: (|δ| + ε)^exponent, float64[L, 1]; the largest so far is kept in highest f32[L].
 
-    With phases (c and error float32[L, N], else both empty): liquid as is, glass times √c, crystal c whatever the
-    error, none below ε; |δ| is written to `error`.
+    With phases (c float32[L, N] and error float32[L, N + 1], else both empty): liquid as is, glass times √c, crystal c
+    whatever the error, none below ε; |δ| is written to `error`.
     """
 
     def __init__(self, epsilon: float, exponent: Tensor, highest: Tensor, c: Tensor, error: Tensor) -> None:
@@ -96,6 +96,7 @@ class WeightTree:
         self.sums = torch.zeros(lanes, strata, sum(sizes), dtype=torch.float64, device=self.device)
         self.claims = torch.zeros(lanes, self._padded, 2, dtype=torch.int32, device=self.device)
         """[…, 0] generation of the slot, […, 1] generation claimed by the last draw, or −1."""
+        self.claims[:, :, 1] = -1
         self.clear()
         lane = torch.arange(lanes, device=self.device)[:, None]
         self._shape = np.array([self.fan, len(sizes), *self.offsets], dtype=np.int64)
@@ -183,8 +184,7 @@ class WeightTree:
         self.set(slot, rule.weight(label, base, at), label)
         torch.maximum(rule.highest, (base * kept).amax(-1), out=rule.highest)
         if rule.error.shape[1]:
-            old = rule.error.gather(1, at)
-            rule.error.scatter_(1, at, torch.where(kept, magnitude, old))
+            rule.error.scatter_(1, torch.where(kept, slot, rule.error.shape[1] - 1), magnitude)
 
     def set(self, slot: Tensor, weight: Tensor, label: Tensor) -> None:
         """Give slots int64[L, B] a weight float32[L, B] and a label uint8[L, B]; a negative slot is skipped.
@@ -268,8 +268,7 @@ class WeightTree:
         self.weight.zero_()
         self.label.fill_(UNLABELLED)
         self.sums.zero_()
-        self.claims[:, :, 0] += 1
-        self.claims[:, :, 1] = -1
+        self.claims[:, :, 0] += 1  # claims stay: an update that answers a draw from before is stale
 
     def check(self) -> None:
         """Raise if a sum differs from a fresh build, a weight is negative or not finite, or a claim is impossible."""

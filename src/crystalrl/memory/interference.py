@@ -10,8 +10,9 @@ newer_majority  more than half of the newer experiences within ε, same context 
 fresh_mean      the mean reward of the liquid experiences within ε, same action, differs from mine by more than δ_r.
                 Only glass and crystal can be contradicted.
 
-The last two forgive noise: an experience whose reward was at odds with its elders, too, was an outlier from the start,
-and nothing has changed. `docs/decisions/interference.md` has the measurements.
+The last two forgive noise. newer_majority: if most of the elders within ε differ, too, I was an outlier from the start.
+fresh_mean: the mean of the fresh must also differ by δ_r/2 from the mean of the glass and crystal within ε, me among
+them; otherwise nothing has changed here. `docs/decisions/interference.md` has the measurements.
 """
 
 from __future__ import annotations
@@ -59,31 +60,29 @@ def contradicted(rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> T
 
 
 def _exists(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
-    near = distances(scene.state[:, rows], scene.state) + _action_distance(scene, rows) < epsilon
-    near &= _differ(scene, rows, delta_r)
-    near &= scene.occupied[:, None, :]
-    return _without_self(near, rows).any(-1)
+    apart = distances(scene.state[:, rows], scene.state) + _action_distance(scene, rows)
+    return ((apart <= epsilon) & _differ(scene, rows, delta_r) & _others(scene, rows)).any(-1)
 
 
 def _newer_majority(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
-    near = _alike(scene, rows, epsilon) & scene.occupied[:, None, :]
-    against = near & _differ(scene, rows, delta_r)
-    newer = scene.birth[:, None, :] > scene.birth[:, rows, None]
-    newer_against, newer_all = _count(against & newer), _count(near & newer)
-    elders_against, elders_all = _count(against) - newer_against, _count(near) - newer_all
-    outlier = 2 * elders_against > elders_all
-    return (newer_against >= 2) & (2 * newer_against > newer_all) & ~outlier
+    near = _alike(scene, rows, epsilon)
+    newer = near & (scene.birth[:, None, :] > scene.birth[:, rows, None])
+    differ = _differ(scene, rows, delta_r)
+    against, of = _count(newer & differ), _count(newer)
+    elders = near & ~newer
+    outlier = 2 * _count(elders & differ) > _count(elders)
+    return (against >= 2) & (2 * against > of) & ~outlier
 
 
 def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
-    fresh, solid = ((scene.phase == LIQUID), (scene.phase > LIQUID))
-    columns = torch.stack([fresh, fresh * scene.reward, solid, solid * scene.reward], -1)
-    near = _alike(scene, rows, epsilon).to(torch.float32)
-    fresh_count, fresh_sum, solid_count, solid_sum = torch.bmm(near, columns).unbind(-1)
-    mine, limit = scene.reward[:, rows], delta_r[..., 0]
-    against = (fresh_count > 0) & ((fresh_sum / fresh_count.clamp_min(1) - mine).abs() > limit)
-    outlier = (solid_count > 0) & ((solid_sum / solid_count.clamp_min(1) - mine).abs() > limit)
-    return against & ~outlier & solid[:, rows]
+    liquid, solid = scene.phase == LIQUID, scene.phase > LIQUID
+    columns = torch.stack([liquid, liquid * scene.reward, solid, solid * scene.reward], -1)
+    counts = torch.bmm(_alike(scene, rows, epsilon).to(torch.float32), columns)
+    fresh_count, fresh_sum, elder_count, elder_sum = counts.unbind(-1)
+    mine, delta_r = scene.reward[:, rows], delta_r[..., 0]
+    fresh, elders = fresh_sum / fresh_count.clamp_min(1), (elder_sum + mine) / (elder_count + 1)
+    against = ((fresh - mine).abs() > delta_r) & ((fresh - elders).abs() > delta_r / 2)
+    return (fresh_count > 0) & against & solid[:, rows]
 
 
 def _count(mask: Tensor) -> Tensor:
@@ -91,10 +90,15 @@ def _count(mask: Tensor) -> Tensor:
     return mask.to(torch.float32).sum(-1)
 
 
-def _without_self(near: Tensor, rows: slice) -> Tensor:
-    row = torch.arange(near.shape[1], device=near.device)
-    near[:, row, row + rows.start] = False
-    return near
+def _self(scene: Scene, rows: slice) -> Tensor:
+    """bool[R, N]: the row itself."""
+    number = torch.arange(scene.phase.shape[1], device=scene.phase.device)
+    return number[rows, None] == number
+
+
+def _others(scene: Scene, rows: slice) -> Tensor:
+    """bool[L, R, N]: occupied and not the row itself."""
+    return scene.occupied[:, None, :] & ~_self(scene, rows)
 
 
 def _differ(scene: Scene, rows: slice, delta_r: Tensor) -> Tensor:
@@ -109,15 +113,40 @@ def _action_distance(scene: Scene, rows: slice) -> Tensor:
 
 
 def _alike(scene: Scene, rows: slice, epsilon: Tensor) -> Tensor:
-    """bool[L, R, N]: another slot in nearly the same state, (nearly) the same action and the same context."""
-    near = distances(scene.state[:, rows], scene.state) < epsilon
+    """bool[L, R, N]: another experience in nearly the same state, (nearly) the same action and the same context."""
+    return _apart(scene, rows) <= epsilon
+
+
+def _apart(scene: Scene, rows: slice) -> Tensor:
+    """float32[L, R, N]: distance in state or in a box action, whichever is larger; infinite between different discrete
+    actions or contexts, and to empty slots and oneself.
+    """
+    state, action = distances(scene.state[:, rows], scene.state), _action_distance(scene, rows)
+    unlike = ~_others(scene, rows)
     if scene.discrete:
-        near &= scene.action[:, rows] == scene.action.transpose(1, 2)
+        unlike |= action > 0
     else:
-        near &= distances(scene.action[:, rows], scene.action) < epsilon
+        state = torch.maximum(state, action)
     if scene.context is not None:
-        near &= scene.context[:, rows, None] == scene.context[:, None, :]
-    return _without_self(near, rows)
+        unlike |= scene.context[:, rows, None] != scene.context[:, None, :]
+    return state.masked_fill(unlike, torch.inf)
+
+
+def spacing(scene: Scene, k: int, most: int = 512) -> Tensor:
+    """float32[L, 1]: the ε within which the median experience has k others like it; from at most `most` of them.
+
+    The median is over experiences that have k others at any distance; 0 if there is none.
+    """
+    lanes, slots = scene.phase.shape
+    if k >= slots:
+        return torch.zeros(lanes, 1, device=scene.state.device)
+    step = -(-slots // most)
+    found = []
+    for part in chunks(-(-slots // step), 3 * lanes, slots):
+        rows = slice(part.start * step, part.stop * step, step)
+        kth = _apart(scene, rows).kthvalue(k, dim=-1).values
+        found.append(torch.where(scene.occupied[:, rows] & torch.isfinite(kth), kth, torch.nan))
+    return torch.cat(found, -1).nanmedian(-1, keepdim=True).values.nan_to_num(0.0)
 
 
 def back_up(flagged: Tensor, suspicion: Tensor, near: Near, alive: Tensor, factor: float, sweeps: int) -> Tensor:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from crystalrl.dynamics import CRYSTAL, EMPTY, GLASS, LIQUID, next_phase
-from crystalrl.memory.crystal_ledger import PINNED, CrystalLedger
+from crystalrl.memory.crystal_ledger import EVALUATED, PINNED, CrystalLedger
 
 
 @dataclass
@@ -16,7 +16,7 @@ class Moves:
     """The phases uint8[L, N] while they change, and how many [L] moved for which reason."""
 
     phase: Tensor
-    counts: dict[str, Tensor] = field(default_factory=dict)
+    counts: dict[str, Tensor]
 
     def evict(self, reason: str, mask: Tensor) -> None:
         self.counts[reason] = mask.sum(-1)
@@ -26,17 +26,19 @@ class Moves:
 def move(ledger: CrystalLedger, flagged: Tensor, keys: Tensor, lane: Tensor) -> Moves:
     """New phases of all slots in the lanes bool[L, 1] that are due; writes streaks and keys of the ledger.
 
-    flagged bool[L, N]: contradicted; keys float32[L, N]: random keys for those promoted now. Demotions come first, then
+    flagged bool[L, N]: contradicted; keys float32[L, N]: random keys for new crystals. Demotions come first, then
     promotions, over several levels at once; then the counters of crystals under interference; then capacity, crystal
     first. Algorithm 1's own order differs in nothing else but that it knows no way back from crystal.
     """
     old = ledger.phase
-    moves = Moves(old)
+    none = torch.zeros(ledger.lanes, dtype=torch.int64, device=old.device)
+    moves = Moves(old, {"refused": none, "streak_evicted": none})
     if ledger.params.phases:
         moves.phase = torch.where(lane, next_phase(old, ledger.c, ledger.enter, ledger.leave), old)
     if ledger.params.overflow == "frozen":
         _refuse_beyond_room(ledger, old, moves)
-    promoted = (moves.phase == CRYSTAL) & (old != CRYSTAL)
+    new = (old != CRYSTAL) | ((ledger.flags & EVALUATED) == 0)
+    promoted = (moves.phase == CRYSTAL) & new & lane
     ledger.key.copy_(torch.where(promoted, keys, ledger.key))
     _count_moves(old, moves)
     _evict_contradicted(ledger, flagged, moves, lane)

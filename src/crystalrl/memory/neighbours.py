@@ -41,17 +41,21 @@ def project(vectors: Tensor, streams: Streams) -> Tensor:
 
 def moments(vectors: Tensor, occupied: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation [L, 1, D] over the occupied; 1 where a coordinate does not vary."""
-    weight = occupied[..., None].to(torch.float64)
-    count = weight.sum(1, keepdim=True).clamp_min(1)
-    mean = (vectors * weight).sum(1, keepdim=True) / count
-    deviation = (((vectors - mean) ** 2 * weight).sum(1, keepdim=True) / count).sqrt()
+    empty = ~occupied[..., None]
+    count = occupied.sum(1)[:, None, None].clamp_min(1)
+    mean = vectors.to(torch.float64).masked_fill(empty, 0.0).sum(1, keepdim=True) / count
+    deviation = (((vectors - mean) ** 2).masked_fill(empty, 0.0).sum(1, keepdim=True) / count).sqrt()
     deviation = torch.where(deviation > 1e-6 * (1 + mean.abs()), deviation, 1.0)
     return mean.to(torch.float32), deviation.to(torch.float32)
 
 
 def distances(rows: Tensor, columns: Tensor) -> Tensor:
-    """Euclidean distances [L, R, C] of vectors [L, R, D] and [L, C, D]."""
-    return torch.cdist(rows, columns)
+    """Euclidean distances [L, R, C] of vectors [L, R, D] and [L, C, D], from differences.
+
+    The faster way through a matrix product puts equal vectors some 1e-3 apart and gives a pair another distance in
+    another chunk; equal states must be at distance 0, and ε is itself one of these distances.
+    """
+    return torch.cdist(rows, columns, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def chunks(rows: int, lanes: int, columns: int) -> Iterator[slice]:

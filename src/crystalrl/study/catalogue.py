@@ -17,7 +17,7 @@ from crystalrl.memory.replay import ReplayMemory
 from crystalrl.memory.reservoir import ReservoirParams
 from crystalrl.memory.spec import StorageOptions
 from crystalrl.methods import EWC, Distill, DistillParams, EWCParams, Method
-from crystalrl.params import CrystalParams, numbers
+from crystalrl.params import CrystalParams, floats
 from crystalrl.random import Streams
 from crystalrl.study.spec import RunSpec, unknown
 from crystalrl.suites.base import Suite
@@ -76,7 +76,7 @@ class CrystalKind(MemoryKind):
 
     def build(self, capacity: int, preset: str, values: Values, storage: StorageOptions) -> ReplayMemory:
         params = self.settings(preset, values)
-        anchored = any(numbers(params.kappa)) or params.settle is not None
+        anchored = any(floats(params.kappa)) or params.settle is not None
         shape = {"q": (storage["action"],)} if anchored else None
         return CrystalMemory(capacity, params=params, anchor=shape, **storage)  # type: ignore[arg-type]
 
