@@ -82,7 +82,6 @@ def test_a_restored_agent_goes_on_as_the_original() -> None:
         DQN(3, 2, DQNParams(width=8), Streams([1])).load_state_dict(one.state_dict())
 
 
-@pytest.mark.slow
 def test_dqn_balances_the_pole() -> None:
     """A Q-learner's scores go up and down: the second half of learning counts, not its last moment."""
     spec = RunSpec(

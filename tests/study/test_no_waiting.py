@@ -10,6 +10,7 @@ from torch.utils._pytree import tree_leaves
 from crystalrl import random as random_module
 from crystalrl.memory import crystal_ledger, intake
 from crystalrl.random import Stream
+from crystalrl.study.capture import BURN_IN, Captured
 from crystalrl.study.plan import plan
 from crystalrl.study.run import Learner
 from crystalrl.study.spec import RunSpec
@@ -52,6 +53,28 @@ def _without_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake.Intake, "pack", intake.Intake._pack_on_device)
     monkeypatch.setattr(ledger, "enqueue", lambda self: setattr(self, "_room", 1 << 30))
     monkeypatch.setattr(ledger, "refresh_strata", lambda self: setattr(self, "_liquid_was_empty", False))
+
+
+class Recording:
+    """Stands for a CUDA graph: what is done inside `torch.cuda.graph` must not be executed; here it is only counted."""
+
+    def __init__(self) -> None:
+        self.replays = 0
+
+    def replay(self) -> None:
+        self.replays += 1
+
+
+def test_every_call_is_executed_once_and_the_recording_itself_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    captured = Captured(lambda: seen.append("step"), torch.device("meta"))
+    captured.records = True
+    monkeypatch.setattr(captured, "_warm", captured.step)
+    monkeypatch.setattr(captured, "_record", lambda: setattr(captured, "graph", Recording()))
+    for _ in range(BURN_IN + 5):
+        captured()
+    assert len(seen) == BURN_IN + 1
+    assert captured.graph.replays == 4
 
 
 @pytest.mark.parametrize("design", DESIGNS, ids=name)

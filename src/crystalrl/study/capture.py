@@ -14,6 +14,8 @@ class Captured:
     """Calls `step`; on CUDA, after a burn-in on a side stream, records it and from then on replays the recording.
 
     `step` must read and write only tensors that stay where they are, and nothing of the host may change between calls.
+    The recording follows an ordinary call at once, so that whatever the host looks at once in a while (whether a memory
+    holds anything after a consolidation) has just been looked at; recording itself executes nothing.
     """
 
     def __init__(self, step: Callable[[], None], device: torch.device, possible: bool = True) -> None:
@@ -28,15 +30,17 @@ class Captured:
             self.graph.replay()
         elif not self.records:
             self.step()
-        elif self.calls < BURN_IN:
+        else:
             self.calls += 1
             self._warm()
-        else:
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                self.step()
-            graph.replay()  # recording does not execute
-            self.graph = graph
+            if self.calls > BURN_IN:
+                self._record()
+
+    def _record(self) -> None:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.step()
+        self.graph = graph
 
     def _warm(self) -> None:
         assert self.stream is not None

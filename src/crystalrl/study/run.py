@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from crystalrl.study import catalogue
 from crystalrl.study.capture import Captured
 from crystalrl.study.plan import Group
 from crystalrl.suites.base import every_stage
+from crystalrl.types import Transition
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ class Learner:
         self.schedule = torch.tensor([lane.stages for lane in group.lanes], device=device)
         self.clock = torch.zeros((), device=device)
         """Environment steps since the stage began."""
+        self.transition: Transition | None = None
+        """The newest, where the memory must be told outside of the recording."""
         self._adds_inside = not catalogue.MEMORIES[spec.memory].host_clock
         self._walk = Captured(self._step, device, self.suite.capturable)
         self.learn = Captured(self._learn, device)
@@ -93,21 +96,33 @@ class Learner:
     def collect(self) -> None:
         """Act in every environment once and remember it."""
         self._walk()
-        if not self._adds_inside:
-            self._remember()
+        if self.transition is not None:
+            self._remember(self.transition)
 
     def _step(self) -> None:
-        """The part of `collect` that a graph can hold; a recorded `transition` is renewed in place by each replay."""
+        """The part of `collect` that a graph can hold."""
         spec = self.spec
         fallen = (1 - spec.epsilon) * self.clock / max(spec.explore * spec.steps, 1.0)
         action = self.agent.act(self.world.obs, (1 - fallen).clamp_min(spec.epsilon))
-        self.transition = self.world.step(action)
+        transition = self.world.step(action)
         self.clock += spec.envs
         if self._adds_inside:
-            self._remember()
+            self._remember(transition)
+        else:
+            self._hold(transition)
 
-    def _remember(self) -> None:
-        self.method.stored(self.memory.add(self.transition))
+    def _hold(self, new: Transition) -> None:
+        """Keep the newest transition where it can be found after a replay, too: always in the same tensors."""
+        if self.transition is None:
+            self.transition = new
+            return
+        for field in fields(new):
+            kept = getattr(self.transition, field.name)
+            if isinstance(kept, Tensor):
+                kept.copy_(getattr(new, field.name))
+
+    def _remember(self, transition: Transition) -> None:
+        self.method.stored(self.memory.add(transition))
 
     def _learn(self) -> None:
         """Replay one batch."""
