@@ -57,6 +57,15 @@ def test_a_value_is_chosen_on_the_tuning_seeds_even_where_another_reports_better
     assert ewc.tuned == pytest.approx({"EWC strength=1.0": 0.305, "EWC strength=10.0": 0.605})
 
 
+def test_without_tuning_seeds_every_value_is_a_row_of_its_own(folder: Path) -> None:
+    spec = folder / "spec.toml"
+    spec.write_text(spec.read_text().replace("tuning_seeds = [1000, 1001]", "tuning_seeds = []"))
+    results = load_results(folder)
+    assert [row.name for row in results.rows] == list(MEANS)
+    assert [line[3] for line in text.design_table(results).lines] == ["no", "yes", "yes"]
+    assert html.write_report(folder).exists()
+
+
 def test_the_comparison_is_with_the_reference_row(folder: Path) -> None:
     (only,) = compare(load_results(folder), "AP")
     assert (only.row, round(only.difference, 3)) == ("EWC", 0.5)

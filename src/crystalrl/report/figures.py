@@ -99,7 +99,7 @@ def phase_figure(results: Results) -> str | None:
         at, filled = phase_course(results, row.chosen.name, phases)
         axis.stackplot(at, filled, labels=phases, colors=("#8ecae6", "#b8b8d1", "#023e8a"))
         for stage in range(1, len(results.tasks)):
-            axis.axvline(stage * results.table.rows[row.name].steps, color="white", linewidth=0.8, linestyle=":")
+            axis.axvline(stage * row.spec.steps, color="white", linewidth=0.8, linestyle=":")
         axis.set_title(row.chosen.name, fontsize=9)
         axis.set_xlabel("environment steps (dotted: a new task)", fontsize=8)
         axis.set_ylabel("experiences", fontsize=8)

@@ -102,7 +102,7 @@ def design_table(results: Results) -> Grid:
     """What each row is, and whether it is told where tasks end."""
     lines = []
     for row in results.rows:
-        spec = results.table.rows.get(row.name) or results.table.rows[row.name.partition(" ")[0]]
+        spec = row.spec
         memory, method = catalogue.MEMORIES[spec.memory], catalogue.METHODS[spec.method]
         kept = f"{spec.memory}: {memory.about}" + (f"; preset {spec.preset}" if spec.preset else "")
         lines.append([row.name, kept, method.about, "yes" if method.told else "no"])

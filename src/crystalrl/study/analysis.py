@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from crystalrl.study import metrics
 from crystalrl.study.metrics import Matrix
 from crystalrl.study.plan import stage_tasks
+from crystalrl.study.spec import RunSpec
 from crystalrl.study.stats import hedges, holm, welch
 from crystalrl.study.store import read
 from crystalrl.study.tables import Table, table_from
@@ -40,6 +41,7 @@ class Row:
     chosen: Cell
     candidates: tuple[Cell, ...]
     tuned: Mapping[str, float]
+    spec: RunSpec
 
 
 @dataclass(frozen=True)
@@ -139,11 +141,11 @@ def _rows(stored: _Stored, name: str) -> list[Row]:
     table, cells = stored.table, stored.cells(name)
     reported = {cell: _cell(stored, cell, table.rows[name].seeds) for cell in cells}
     if len(cells) == 1 or not table.tuning_seeds:
-        return [Row(cell, data, (data,), {}) for cell, data in reported.items()]
+        return [Row(cell, data, (data,), {}, table.rows[name]) for cell, data in reported.items()]
     tuning = {cell: _cell(stored, cell, table.tuning_seeds) for cell in cells}
     tuned = {cell: float(data.metrics[table.objective].mean()) for cell, data in tuning.items()}
     best = max(cells, key=lambda cell: tuned[cell])
-    return [Row(name, reported[best], tuple(reported.values()), tuned)]
+    return [Row(name, reported[best], tuple(reported.values()), tuned, table.rows[name])]
 
 
 def _cell(stored: _Stored, cell: str, seeds: tuple[int, ...]) -> Cell:
