@@ -377,15 +377,14 @@ class CrystalTwin:
         return abs(now - mine.data.reward) > delta_r and abs(now - before) > delta_r / 2
 
     def _back_up(self, flagged: set[int], near: dict[int, list[int]]) -> None:
+        for slot, item in self.slots.items():
+            item.suspicion = float(slot in flagged)
         for _ in range(self.p.sweeps if self.p.backup else 0):
             before = {s: e.suspicion for s, e in self.slots.items()}
             for slot, item in self.slots.items():
                 around = [before[j] for j in near[slot][:5]]
                 future = self.p.backup * sum(around) / len(around) if around and item.data.discount > 0 else 0.0
                 item.suspicion = max(float(slot in flagged), future)
-        if not self.p.backup:
-            for slot, item in self.slots.items():
-                item.suspicion = float(slot in flagged)
 
     def _crystallize(self, chosen: list[int], output: dict[int, dict[str, np.ndarray]]) -> None:
         now = self.turns + 1 if self.p.clock == "calls" else self.time

@@ -77,8 +77,8 @@ class CrystalParams:
     """Whether ε is in raw units of the state (the paper) or in standard deviations."""
     backup: float = 0.0
     """W ← max(I, backup·mean W of the neighbours of s′): if my future is contradicted, my value is suspect. 0: off."""
-    sweeps: int = 2
-    """Sweeps of the backup per consolidation; it continues from the last one."""
+    sweeps: int = 15
+    """Sweeps of the backup per consolidation: how many steps ahead a contradicted future counts."""
 
     gate: PerLane = 2.0
     """The TD loss of an experience is weighted with (1 − c)^gate (eq. eta)."""

@@ -149,12 +149,13 @@ def spacing(scene: Scene, k: int, most: int = 512) -> Tensor:
     return torch.cat(found, -1).nanmedian(-1, keepdim=True).values.nan_to_num(0.0)
 
 
-def back_up(flagged: Tensor, suspicion: Tensor, near: Near, alive: Tensor, factor: float, sweeps: int) -> Tensor:
-    """W float32[L, N]: W ← max(I, factor·mean W of the neighbours of s′), from the given suspicion, so many times.
+def back_up(flagged: Tensor, near: Near, alive: Tensor, factor: float, sweeps: int) -> Tensor:
+    """W float32[L, N]: W ← max(I, factor·mean W of the neighbours of s′), so many times from zero.
 
-    flagged bool[L, N] is I; alive bool[L, N]: whether the episode went on after s′.
+    flagged bool[L, N] is I; alive bool[L, N]: whether the episode went on after s′. It does not continue from the last
+    W, which experiences that are each other's future keep alive for dozens of consolidations after I is gone.
     """
-    own = flagged.to(torch.float32)
+    suspicion = own = flagged.to(torch.float32)
     zero = torch.zeros(len(own), 1, device=own.device)
     for _ in range(sweeps):
         suspicion = torch.maximum(own, factor * near.mean(suspicion, zero, first=5) * alive)
