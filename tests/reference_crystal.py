@@ -315,18 +315,22 @@ class CrystalTwin:
         epsilon, delta_r = self.p.epsilon, self.p.delta_r
         if epsilon is None:
             wanted = 1 if self.p.interference == "exists" else self.p.k
-            far = sorted(each[wanted - 1] for i in self.slots if len(each := sorted(self._gaps(i))) >= wanted)
+            gaps = [sorted(self._gaps(i)) for i in self.slots]
+            far = sorted(each[wanted - 1] for each in gaps if len(each) >= wanted)
             epsilon = far[(len(far) - 1) // 2] if far else 0.0
         if delta_r is None:
             delta_r = float(_spread(np.array([[e.data.reward] for e in self.slots.values()], dtype=np.float64))[0])
         return epsilon, delta_r
 
     def _gaps(self, i: int) -> list[float]:
-        """Distances of an experience to the others; but for `exists` only to those of its action and context."""
-        state, mine = self._compared(), self.slots[i].data
-        others = {j: e.data for j, e in self.slots.items() if j != i}
+        """Distances to the other experiences; but for `exists` only among the liquid of the same action and context."""
+        state, mine = self._compared(), self.slots[i]
+        others = {j: e for j, e in self.slots.items() if j != i}
         if self.p.interference != "exists":
-            others = {j: e for j, e in others.items() if e.action == mine.action and e.context == mine.context}
+            kind = (LIQUID, mine.data.action, mine.data.context)
+            others = {j: e for j, e in others.items() if (e.phase, e.data.action, e.data.context) == kind}
+            if mine.phase != LIQUID:
+                return []
         return [_distance(state[i], state[j]) for j in others]
 
     def _compared(self) -> dict[int, np.ndarray]:
@@ -371,7 +375,7 @@ class CrystalTwin:
             return False
         fresh = [float(e.data.reward) for e in alike if e.phase == LIQUID]
         elders = [float(e.data.reward) for e in [*alike, mine] if e.phase != LIQUID]
-        if not fresh:
+        if len(fresh) < 3:
             return False
         now, before = sum(fresh) / len(fresh), sum(elders) / len(elders)
         return abs(now - mine.data.reward) > delta_r and abs(now - before) > delta_r / 2

@@ -69,8 +69,8 @@ class CrystalParams:
     interference: Rule = "newer_majority"
     """Which experiences count as contradicted; see `crystalrl.memory.interference`."""
     epsilon: PerLane | None = None
-    """ε, how near a state must be to contradict. None: so near that the median experience has k others of its action
-    and context within ε (the rule `exists`: the median distance to the nearest state), at each call."""
+    """ε, how near a state must be to contradict. None: so near that the median liquid experience has k liquid ones of
+    its action and context within ε (the rule `exists`: the median distance to the nearest state), at each call."""
     delta_r: PerLane | None = None
     """δ_r, by how much rewards must differ. None: standard deviation of the stored rewards, at each call."""
     raw_distance: bool = False

@@ -120,7 +120,10 @@ class Machine(RuleBasedStateMachine):
         return replace(step, action=step.action % 2, context=int(rng.integers(2)) if self.context else None)
 
     def add_one(self, steps: Any, valid: Any, masked: bool, c: Any) -> None:
-        given = {"valid": self.outer(valid) if masked else None, "crystallization": None if c is None else self.outer(c)}
+        given = {
+            "valid": self.outer(valid) if masked else None,
+            "crystallization": None if c is None else self.outer(c),
+        }
         if not all(twin.has_room() for twin in self.twins):
             with pytest.raises(RuntimeError, match="wanted"):
                 self.memory.add(stacked(steps, self.lanes), **given)
@@ -153,7 +156,7 @@ class Machine(RuleBasedStateMachine):
         assert batch.anchor is not None
         for lane, twin in enumerate(self.twins):
             slots, weights = twin.sample(size)
-            at = (lambda x, lane=lane: x if self.lanes is None else x[lane])
+            at = lambda x, lane=lane: x if self.lanes is None else x[lane]
             assert at(batch.index).tolist() == slots
             np.testing.assert_allclose(at(batch.weight).numpy(), weights, rtol=1e-4, atol=1e-6)
             np.testing.assert_array_equal(at(batch.obs).numpy(), [twin.slots[s].data.obs for s in slots])
@@ -270,7 +273,9 @@ class Machine(RuleBasedStateMachine):
         assert got.tolist() == array.tolist()
 
 
-def run(case: str, lanes: int | None, envs: int = 1, n_step: int = 1, examples: int = 8, per_lane: bool = False) -> None:
+def run(
+    case: str, lanes: int | None, envs: int = 1, n_step: int = 1, examples: int = 8, per_lane: bool = False
+) -> None:
     fields = {"params": CASES[case], "lanes": lanes, "envs": envs, "n_step": n_step, "per_lane": per_lane}
     machine = type("M", (Machine,), fields)
     run_machine(machine, settings=settings(max_examples=examples, stateful_step_count=20))
@@ -282,7 +287,9 @@ def test_memory_agrees_with_its_twin_after_every_operation(case: str, lanes: int
     run(case, lanes)
 
 
-@pytest.mark.parametrize("case", ["automatic scales", "slices", "slices by call", "one buffer", "anchored, random value"])
+@pytest.mark.parametrize(
+    "case", ["automatic scales", "slices", "slices by call", "one buffer", "anchored, random value"]
+)
 def test_other_choices_agree_with_their_twin_too(case: str) -> None:
     run(case, None)
 
