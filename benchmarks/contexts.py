@@ -22,22 +22,24 @@ from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, Transitio
 ENVS = 25
 
 
-def steps(rng: np.random.Generator, context: int, reward: Any) -> Transition:
-    """One step of each environment in a square of width 2; every context is a square of its own, 4 from the next."""
+def steps(rng: np.random.Generator, centre: np.ndarray, reward: Any) -> Transition:
+    """One step of each environment in a square of width 2; the context is the centre [3] of its square."""
     place = rng.uniform(-1, 1, (ENVS, 2))
     action = rng.integers(0, 4, ENVS)
     then = np.clip(place + rng.normal(size=(ENVS, 2)) * 0.1, -1, 1)
-    centre = 4.0 * np.array([context % 8, context // 8])
+    obs, next_obs = (np.concatenate([x, np.zeros((ENVS, 1))], 1) + centre for x in (place, then))
     ends = np.zeros(ENVS, bool)
-    return Transition(
-        (place + centre).astype(np.float32), action, reward(place, action), (then + centre).astype(np.float32), ends
-    )
+    return Transition(obs.astype(np.float32), action, reward(place, action), next_obs.astype(np.float32), ends)
 
 
-def squares(obs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Context and place in its square of observations [N, 2]."""
-    cell = np.round(obs / 4)
-    return (cell[:, 0] + 8 * cell[:, 1]).astype(int), obs - 4 * cell
+def tile(context: int) -> np.ndarray:
+    """Fifty squares beside each other."""
+    return np.array([4.0 * (context % 8), 4.0 * (context // 8), 0.0])
+
+
+def layer(context: int) -> np.ndarray:
+    """Squares above each other: the same places, told apart by the third coordinate."""
+    return np.array([0.0, 0.0, 2.0 * context])
 
 
 def quadrant(place: np.ndarray, action: np.ndarray) -> np.ndarray:
@@ -53,21 +55,22 @@ def surprise(batch: Batch) -> Evaluation:
     """A critic with errors that depend on the place and outputs that stand still."""
     obs = batch.obs
     assert isinstance(obs, torch.Tensor)
-    return Evaluation(torch.sin(37 * obs[..., 0] + 91 * obs[..., 1]).abs(), {"q": obs.contiguous()})
+    return Evaluation(torch.sin(37 * obs[..., 0] + 91 * obs[..., 1]).abs(), {"q": obs[..., :2].contiguous()})
 
 
 def fifty(params: CrystalParams, capacity: int, per_context: int, between: int, contexts: int = 50) -> dict[str, Any]:
     """Stream the contexts, consolidate every `between` steps; what the crystals hold at the end."""
     rng = np.random.default_rng(0)
-    memory = CrystalMemory(capacity, obs=(2,), action=4, envs=ENVS, params=params, anchor={"q": (2,)}, seed=1)
+    memory = CrystalMemory(capacity, obs=(3,), action=4, envs=ENVS, params=params, anchor={"q": (2,)}, seed=1)
     given = 0
     for context in range(contexts):
         for _ in range(per_context // ENVS):
-            memory.add(steps(rng, context, quadrant))
+            memory.add(steps(rng, tile(context), quadrant))
             given += ENVS
             if given % between == 0:
                 memory.consolidate(surprise)
-    crystals = squares(memory.experiences("crystal")["obs"].numpy())[0]
+    cell = np.round(memory.experiences("crystal")["obs"].numpy() / 4).astype(int)
+    crystals = cell[:, 0] + 8 * cell[:, 1]
     share = np.bincount(crystals, minlength=contexts) / max(len(crystals), 1)
     return {
         "crystals": len(crystals),
@@ -84,9 +87,8 @@ class Critic:
         self.value = np.zeros((2, 8, 8, 4))
 
     def _at(self, obs: np.ndarray, action: np.ndarray) -> tuple[np.ndarray, ...]:
-        context, place = squares(obs)
-        cell = np.clip(((place + 1) * 4).astype(int), 0, 7)
-        return context, cell[:, 0], cell[:, 1], action
+        cell = np.clip(((obs[:, :2] + 1) * 4).astype(int), 0, 7)
+        return np.round(obs[:, 2] / 2).astype(int), cell[:, 0], cell[:, 1], action
 
     def learn(self, batch: Batch, rate: float = 0.2) -> None:
         at = self._at(batch.obs.numpy(), batch.action.numpy())  # type: ignore[union-attr]
@@ -109,13 +111,13 @@ def redefine(seed: int, capacity: int = 1200, between: int = 200, **changes: Any
     """
     rng = np.random.default_rng(seed)
     params = CrystalParams.anchored(time_unit=between, **changes)
-    memory = CrystalMemory(capacity, obs=(2,), action=4, envs=ENVS, params=params, anchor={"q": (4,)}, seed=seed)
+    memory = CrystalMemory(capacity, obs=(3,), action=4, envs=ENVS, params=params, anchor={"q": (4,)}, seed=seed)
     critic = Critic()
 
     def live(context: int, reward: Any, consolidations: int) -> None:
         for _ in range(consolidations):
             for _ in range(between // ENVS):
-                memory.add(steps(rng, context, reward))
+                memory.add(steps(rng, layer(context), reward))
                 if len(memory) > 256:
                     batch = memory.sample(64)
                     critic.learn(batch)
@@ -125,7 +127,8 @@ def redefine(seed: int, capacity: int = 1200, between: int = 200, **changes: Any
     live(1, quadrant, 40)
     before = memory.experiences("crystal")
     births = memory.ledger.birth[0, before["index"]].tolist()
-    context, place = squares(before["obs"].numpy())
+    obs = before["obs"].numpy()
+    context, place = np.round(obs[:, 2] / 2), obs[:, :2]
     action = before["action"].numpy()
     changed = (context == 0) & (quadrant(place, action) != other_quadrant(place, action))
     live(0, other_quadrant, 20)
