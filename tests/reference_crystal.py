@@ -125,9 +125,9 @@ class CrystalTwin:
     def _risen(self, phase: str, c: float) -> str:
         if not self.p.phases:
             return LIQUID
-        if phase == LIQUID and c > self.p.tau_L:
+        if phase == LIQUID and c > f32(self.p.tau_L):
             phase = GLASS
-        return CRYSTAL if phase == GLASS and c > self.p.tau_C else phase
+        return CRYSTAL if phase == GLASS and c > f32(self.p.tau_C) else phase
 
     def pin(self, slots: list[int], pinned: bool) -> None:
         for slot in slots:
