@@ -182,11 +182,11 @@ class CrystalTwin:
         for u, phase in zip(numbers, strata, strict=True):
             members = [s for s in sorted(self.slots) if self.slots[s].phase == phase]
             weights = [self.weight(self.slots[s]) for s in members]
-            total, passed = math.fsum(weights), 0.0
-            for slot, weight in zip(members, weights, strict=True):
-                passed += weight
-                if u * total < passed:
-                    break
+            total, passed, at = math.fsum(weights), weights[0], 0
+            while u * total >= passed:
+                at += 1
+                passed += weights[at]
+            slot, weight = members[at], weights[at]
             slots.append(slot)
             importance.append((len(members) * weight / total) ** -exponent)
             self.drawn[slot] = self.slots[slot]
@@ -347,9 +347,10 @@ class CrystalTwin:
             apart = {j: _distance(state[i], state[j]) for j in self.slots if j != i}
             if self.p.interference == "exists":
                 for j, other in self.slots.items():
-                    if j != i and apart[j] + (0 if mine.data.action == other.data.action else math.sqrt(2)) <= epsilon:
-                        if abs(mine.data.reward - other.data.reward) > delta_r:
-                            flagged.add(i)
+                    gap = math.sqrt(2) * (mine.data.action != other.data.action)
+                    near = j != i and apart[j] + gap <= epsilon
+                    if near and abs(mine.data.reward - other.data.reward) > delta_r:
+                        flagged.add(i)
                 continue
             alike = [
                 other

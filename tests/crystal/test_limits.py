@@ -79,7 +79,7 @@ def grown(**changes: Any) -> Any:
 
 
 def test_everything_is_in_use_in_the_memory_whose_switches_are_tested() -> None:
-    memory, report = grown()
+    _, report = grown()
     assert report.values["contradicted"][0] > 10
     assert report.values["crystal"][0] > 0
     assert report.values["glass"][0] > 0

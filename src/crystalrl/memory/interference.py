@@ -138,9 +138,9 @@ def _apart(scene: Scene, rows: slice) -> Tensor:
 def spacing(scene: Scene, k: int, most: int = 512) -> Tensor:
     """float32[L, 1]: the ε within which the median liquid experience has k liquid ones like it; from at most `most`.
 
-    Fresh experiences lie dense where the learner is now, which is where contradictions are found; old contexts, of which
-    few experiences are left, would make ε reach from one context into another. The median is over experiences that have
-    k such others at any distance; 0 if there is none.
+    Fresh experiences lie dense where the learner is now, which is where contradictions are found; old contexts, of
+    which few experiences are left, would make ε reach from one context into another. The median is over experiences
+    that have k such others at any distance; 0 if there is none.
     """
     lanes, slots = scene.phase.shape
     if k >= slots:
