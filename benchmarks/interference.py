@@ -3,7 +3,7 @@
     python benchmarks/interference.py --json runs/interference.json
 
 `docs/decisions/interference.md` quotes the numbers. "Literal" is a rule as it was first written; the library's own
-adds a guard against noise (`crystalrl.memory.interference`). "Mine" is the guard that was tried first for fresh_mean:
+adds a guard against noise (`crystalrl.memory.interference`). "Elders" is the guard that was tried first for fresh_mean:
 an experience at odds with the mean of its elders is an outlier and not flagged.
 """
 
@@ -79,11 +79,11 @@ def literal(rule: str, scene: Scene, epsilon: float, delta_r: float, guarded: bo
     return flagged
 
 
-def mine(rule: str, scene: Scene, epsilon: float, delta_r: float) -> np.ndarray:
+def elders(rule: str, scene: Scene, epsilon: float, delta_r: float) -> np.ndarray:
     return literal(rule, scene, epsilon, delta_r, guarded=True)
 
 
-READINGS = {"literal": literal, "mine": mine, "library": library}
+READINGS = {"literal": literal, "elders": elders, "library": library}
 
 
 def noise_row(rule: str, reading: str, members: int, count: int, seeds: int = 3) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 
 from crystalrl import kernels
@@ -36,3 +37,10 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     else:
         with numba_off():
             yield "fallback"
+
+
+@pytest.fixture(autouse=True)
+def ordinary_floats() -> Iterator[None]:
+    """A study on CPU takes denormal numbers as zero, for the whole process; the next test wants them back."""
+    yield
+    torch.set_flush_denormal(False)

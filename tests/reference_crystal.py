@@ -125,9 +125,9 @@ class CrystalTwin:
     def _risen(self, phase: str, c: float) -> str:
         if not self.p.phases:
             return LIQUID
-        if phase == LIQUID and c > self.p.tau_L:
+        if phase == LIQUID and c > f32(self.p.tau_L):
             phase = GLASS
-        return CRYSTAL if phase == GLASS and c > self.p.tau_C else phase
+        return CRYSTAL if phase == GLASS and c > f32(self.p.tau_C) else phase
 
     def pin(self, slots: list[int], pinned: bool) -> None:
         for slot in slots:
@@ -182,11 +182,11 @@ class CrystalTwin:
         for u, phase in zip(numbers, strata, strict=True):
             members = [s for s in sorted(self.slots) if self.slots[s].phase == phase]
             weights = [self.weight(self.slots[s]) for s in members]
-            total, passed = math.fsum(weights), 0.0
-            for slot, weight in zip(members, weights, strict=True):  # noqa: B007
-                passed += weight
-                if u * total < passed:
-                    break
+            total, passed, at = math.fsum(weights), weights[0], 0
+            while u * total >= passed:
+                at += 1
+                passed += weights[at]
+            slot, weight = members[at], weights[at]
             slots.append(slot)
             importance.append((len(members) * weight / total) ** -exponent)
             self.drawn[slot] = self.slots[slot]
@@ -315,18 +315,22 @@ class CrystalTwin:
         epsilon, delta_r = self.p.epsilon, self.p.delta_r
         if epsilon is None:
             wanted = 1 if self.p.interference == "exists" else self.p.k
-            far = sorted(each[wanted - 1] for i in self.slots if len(each := sorted(self._gaps(i))) >= wanted)
+            gaps = [sorted(self._gaps(i)) for i in self.slots]
+            far = sorted(each[wanted - 1] for each in gaps if len(each) >= wanted)
             epsilon = far[(len(far) - 1) // 2] if far else 0.0
         if delta_r is None:
             delta_r = float(_spread(np.array([[e.data.reward] for e in self.slots.values()], dtype=np.float64))[0])
         return epsilon, delta_r
 
     def _gaps(self, i: int) -> list[float]:
-        """Distances of an experience to the others; but for `exists` only to those of its action and context."""
-        state, mine = self._compared(), self.slots[i].data
-        others = {j: e.data for j, e in self.slots.items() if j != i}
+        """Distances to the other experiences; but for `exists` only among the liquid of the same action and context."""
+        state, mine = self._compared(), self.slots[i]
+        others = {j: e for j, e in self.slots.items() if j != i}
         if self.p.interference != "exists":
-            others = {j: e for j, e in others.items() if e.action == mine.action and e.context == mine.context}
+            kind = (LIQUID, mine.data.action, mine.data.context)
+            others = {j: e for j, e in others.items() if (e.phase, e.data.action, e.data.context) == kind}
+            if mine.phase != LIQUID:
+                return []
         return [_distance(state[i], state[j]) for j in others]
 
     def _compared(self) -> dict[int, np.ndarray]:
@@ -343,8 +347,8 @@ class CrystalTwin:
             apart = {j: _distance(state[i], state[j]) for j in self.slots if j != i}
             if self.p.interference == "exists":
                 for j, other in self.slots.items():
-                    action_apart = 0 if mine.data.action == other.data.action else math.sqrt(2)
-                    near = j != i and apart[j] + action_apart <= epsilon
+                    gap = math.sqrt(2) * (mine.data.action != other.data.action)
+                    near = j != i and apart[j] + gap <= epsilon
                     if near and abs(mine.data.reward - other.data.reward) > delta_r:
                         flagged.add(i)
                 continue
@@ -372,21 +376,20 @@ class CrystalTwin:
             return False
         fresh = [float(e.data.reward) for e in alike if e.phase == LIQUID]
         elders = [float(e.data.reward) for e in [*alike, mine] if e.phase != LIQUID]
-        if not fresh:
+        if len(fresh) < 3:
             return False
         now, before = sum(fresh) / len(fresh), sum(elders) / len(elders)
         return abs(now - mine.data.reward) > delta_r and abs(now - before) > delta_r / 2
 
     def _back_up(self, flagged: set[int], near: dict[int, list[int]]) -> None:
+        for slot, item in self.slots.items():
+            item.suspicion = float(slot in flagged)
         for _ in range(self.p.sweeps if self.p.backup else 0):
             before = {s: e.suspicion for s, e in self.slots.items()}
             for slot, item in self.slots.items():
                 around = [before[j] for j in near[slot][:5]]
                 future = self.p.backup * sum(around) / len(around) if around and item.data.discount > 0 else 0.0
                 item.suspicion = max(float(slot in flagged), future)
-        if not self.p.backup:
-            for slot, item in self.slots.items():
-                item.suspicion = float(slot in flagged)
 
     def _crystallize(self, chosen: list[int], output: dict[int, dict[str, np.ndarray]]) -> None:
         now = self.turns + 1 if self.p.clock == "calls" else self.time

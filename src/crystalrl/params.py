@@ -69,16 +69,16 @@ class CrystalParams:
     interference: Rule = "newer_majority"
     """Which experiences count as contradicted; see `crystalrl.memory.interference`."""
     epsilon: PerLane | None = None
-    """ε, how near a state must be to contradict. None: so near that the median experience has k others of its action
-    and context within ε (the rule `exists`: the median distance to the nearest state), at each call."""
+    """ε, how near a state must be to contradict. None: so near that the median liquid experience has k liquid ones of
+    its action and context within ε (the rule `exists`: the median distance to the nearest state), at each call."""
     delta_r: PerLane | None = None
     """δ_r, by how much rewards must differ. None: standard deviation of the stored rewards, at each call."""
     raw_distance: bool = False
     """Whether ε is in raw units of the state (the paper) or in standard deviations."""
     backup: float = 0.0
     """W ← max(I, backup·mean W of the neighbours of s′): if my future is contradicted, my value is suspect. 0: off."""
-    sweeps: int = 2
-    """Sweeps of the backup per consolidation; it continues from the last one."""
+    sweeps: int = 15
+    """Sweeps of the backup per consolidation: how many steps ahead a contradicted future counts."""
 
     gate: PerLane = 2.0
     """The TD loss of an experience is weighted with (1 − c)^gate (eq. eta)."""

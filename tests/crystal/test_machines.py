@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,9 @@ class Machine(RuleBasedStateMachine):
         each = returns if returns is not None else [None] * self.width
         self.compare_slots(got, [t.end_episode(e, r) for t, e, r in zip(self.twins, ended, each, strict=True)])
 
+    def lane_of(self, lane: int, x: Any) -> Any:
+        return x if self.lanes is None else x[lane]
+
     @rule(share=st.floats(0, 1))
     def sample(self, share: float) -> None:
         size = 1 + int(share * (self.memory.capacity - 1))
@@ -156,10 +160,7 @@ class Machine(RuleBasedStateMachine):
         assert batch.anchor is not None
         for lane, twin in enumerate(self.twins):
             slots, weights = twin.sample(size)
-
-            def at(x, lane=lane):
-                return x if self.lanes is None else x[lane]
-
+            at = partial(self.lane_of, lane)
             assert at(batch.index).tolist() == slots
             np.testing.assert_allclose(at(batch.weight).numpy(), weights, rtol=1e-4, atol=1e-6)
             np.testing.assert_array_equal(at(batch.obs).numpy(), [twin.slots[s].data.obs for s in slots])

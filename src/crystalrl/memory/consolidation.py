@@ -167,7 +167,7 @@ def _contradict(
     suspicion = flagged.to(torch.float32)
     if params.backup and near is not None:
         alive = view.fields["discount"] > 0
-        suspicion = interference.back_up(flagged, ledger.suspicion, near, alive, params.backup, params.sweeps)
+        suspicion = interference.back_up(flagged, near, alive, params.backup, params.sweeps)
     ledger.suspicion.copy_(torch.where(view.lane & view.occupied, suspicion, ledger.suspicion))
     return flagged, epsilon, delta_r
 

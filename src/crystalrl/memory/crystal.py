@@ -10,6 +10,7 @@ from torch import Tensor
 
 from crystalrl.dynamics import EMPTY, PHASES
 from crystalrl.memory import interference, neighbours
+from crystalrl.memory.checkpoint import CheckpointError
 from crystalrl.memory.consolidation import View, consolidate
 from crystalrl.memory.crystal_ledger import EVALUATED, PINNED, CrystalLedger
 from crystalrl.memory.interference import Scene
@@ -93,12 +94,15 @@ class CrystalMemory(ReplayMemory):
 
     @classmethod
     def _restore(cls, storage: dict[str, Any], params: dict[str, Any]) -> Self:
+        if params["features"]:
+            raise CheckpointError("its states are compared by features: build the memory with them and call `load`")
         anchor = {name: tuple(shape) for name, shape in params["anchor"].items()}
         return cls(**storage, params=CrystalParams.from_json(params["crystal"]), anchor=anchor)
 
     def _header(self) -> dict[str, Any]:
         anchor = {name: list(tensor.shape[2:]) for name, tensor in self.anchors.items()}
-        return {**super()._header(), "params": {"crystal": self.params.to_json(), "anchor": anchor}}
+        own = {"crystal": self.params.to_json(), "anchor": anchor, "features": self._features is not None}
+        return {**super()._header(), "params": own}
 
     def add(
         self, transition: Transition, *, valid: ArrayLike | None = None, crystallization: ArrayLike | None = None

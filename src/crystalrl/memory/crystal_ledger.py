@@ -89,10 +89,11 @@ class CrystalLedger:
         self.is_exponent = lane("is_exponent")
         self.gate = Gate(self.c, lane("gate"), lane("w_min"))
         self.rule = Learning(TINY, lane("nu"), self.highest, self.c, self._wide["error"])
-        self.enter = (lane("tau_L"), lane("tau_C"))
-        """τ_L, τ_C: above them an experience rises; float64[L, 1]."""
-        crystal = torch.full_like(self.enter[1], -1.0) if params.band_C is None else self.enter[1] - params.band_C
-        self.leave = (self.enter[0] - params.band_L, crystal)
+        liquid, crystal = lane("tau_L"), lane("tau_C")
+        self.enter = (liquid.to(torch.float32), crystal.to(torch.float32))
+        """τ_L, τ_C: above them an experience rises; float32[L, 1] like c, so that c = τ is not above it."""
+        below = torch.full_like(crystal, -1.0) if params.band_C is None else crystal - params.band_C
+        self.leave = ((liquid - params.band_L).to(torch.float32), below.to(torch.float32))
         """Below these one falls back."""
 
     @property

@@ -11,8 +11,8 @@ fresh_mean      the mean reward of the liquid experiences within ε, same action
                 Only glass and crystal can be contradicted.
 
 The last two forgive noise. newer_majority: if most of the elders within ε differ, too, I was an outlier from the start.
-fresh_mean: the mean of the fresh must also differ by δ_r/2 from the mean of the glass and crystal within ε, me among
-them; otherwise nothing has changed here. `docs/decisions/interference.md` has the measurements.
+fresh_mean: there are at least three fresh, and their mean differs also by δ_r/2 from the mean of the glass and crystal
+within ε, me among them; otherwise nothing has changed here. `docs/decisions/interference.md` has the measurements.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from torch import Tensor
 
 from crystalrl.dynamics import LIQUID
 from crystalrl.memory.neighbours import Near, chunks, distances
+
+FEWEST = 3
+"""Fresh experiences that it takes to contradict; a single one may lie on the other side of an edge."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> 
     mine, delta_r = scene.reward[:, rows], delta_r[..., 0]
     fresh, elders = fresh_sum / fresh_count.clamp_min(1), (elder_sum + mine) / (elder_count + 1)
     against = ((fresh - mine).abs() > delta_r) & ((fresh - elders).abs() > delta_r / 2)
-    return (fresh_count > 0) & against & solid[:, rows]
+    return (fresh_count >= FEWEST) & against & solid[:, rows]
 
 
 def _count(mask: Tensor) -> Tensor:
@@ -133,28 +136,30 @@ def _apart(scene: Scene, rows: slice) -> Tensor:
 
 
 def spacing(scene: Scene, k: int, most: int = 512) -> Tensor:
-    """float32[L, 1]: the ε within which the median experience has k others like it; from at most `most` of them.
+    """float32[L, 1]: the ε within which the median liquid experience has k liquid ones like it; from at most `most`.
 
-    The median is over experiences that have k others at any distance; 0 if there is none.
+    Fresh experiences lie dense where the learner is now, which is where contradictions are found; old contexts, of
+    which few experiences are left, would make ε reach from one context into another. The median is over experiences
+    that have k such others at any distance; 0 if there is none.
     """
     lanes, slots = scene.phase.shape
     if k >= slots:
         return torch.zeros(lanes, 1, device=scene.state.device)
-    step = -(-slots // most)
-    found = []
+    step, fresh, found = -(-slots // most), scene.phase == LIQUID, []
     for part in chunks(-(-slots // step), 3 * lanes, slots):
         rows = slice(part.start * step, part.stop * step, step)
-        kth = _apart(scene, rows).kthvalue(k, dim=-1).values
-        found.append(torch.where(scene.occupied[:, rows] & torch.isfinite(kth), kth, torch.nan))
+        kth = _apart(scene, rows).masked_fill(~fresh[:, None, :], torch.inf).kthvalue(k, dim=-1).values
+        found.append(torch.where(fresh[:, rows] & torch.isfinite(kth), kth, torch.nan))
     return torch.cat(found, -1).nanmedian(-1, keepdim=True).values.nan_to_num(0.0)
 
 
-def back_up(flagged: Tensor, suspicion: Tensor, near: Near, alive: Tensor, factor: float, sweeps: int) -> Tensor:
-    """W float32[L, N]: W ← max(I, factor·mean W of the neighbours of s′), from the given suspicion, so many times.
+def back_up(flagged: Tensor, near: Near, alive: Tensor, factor: float, sweeps: int) -> Tensor:
+    """W float32[L, N]: W ← max(I, factor·mean W of the neighbours of s′), so many times from zero.
 
-    flagged bool[L, N] is I; alive bool[L, N]: whether the episode went on after s′.
+    flagged bool[L, N] is I; alive bool[L, N]: whether the episode went on after s′. It does not continue from the last
+    W, which experiences that are each other's future keep alive for dozens of consolidations after I is gone.
     """
-    own = flagged.to(torch.float32)
+    suspicion = own = flagged.to(torch.float32)
     zero = torch.zeros(len(own), 1, device=own.device)
     for _ in range(sweeps):
         suspicion = torch.maximum(own, factor * near.mean(suspicion, zero, first=5) * alive)

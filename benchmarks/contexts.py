@@ -1,0 +1,165 @@
+"""What a memory keeps of many contexts, and what it gives up when one is redefined.
+
+    python benchmarks/contexts.py --json runs/contexts.json
+
+Fifty contexts come one after another; the memory is told no ids. The number that counts is the effective number of
+contexts among the crystals, 1/Σp². Then a stream of two contexts of which one is redefined: the share of each context's
+crystals that melts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, Transition
+
+ENVS = 25
+
+
+def steps(rng: np.random.Generator, centre: np.ndarray, reward: Any) -> Transition:
+    """One step of each environment in a square of width 2; the context is the centre [3] of its square."""
+    place = rng.uniform(-1, 1, (ENVS, 2))
+    action = rng.integers(0, 4, ENVS)
+    then = np.clip(place + rng.normal(size=(ENVS, 2)) * 0.1, -1, 1)
+    obs, next_obs = (np.concatenate([x, np.zeros((ENVS, 1))], 1) + centre for x in (place, then))
+    ends = np.zeros(ENVS, bool)
+    return Transition(obs.astype(np.float32), action, reward(place, action), next_obs.astype(np.float32), ends)
+
+
+def tile(context: int) -> np.ndarray:
+    """Fifty squares beside each other."""
+    return np.array([4.0 * (context % 8), 4.0 * (context // 8), 0.0])
+
+
+def layer(context: int) -> np.ndarray:
+    """Squares above each other: the same places, told apart by the third coordinate."""
+    return np.array([0.0, 0.0, 2.0 * context])
+
+
+def quadrant(place: np.ndarray, action: np.ndarray) -> np.ndarray:
+    """Reward 1 for the action that names the quadrant."""
+    return ((place[:, 0] > 0) * 2 + (place[:, 1] > 0) == action).astype(np.float32)
+
+
+def other_quadrant(place: np.ndarray, action: np.ndarray) -> np.ndarray:
+    return quadrant(place, (action + 1) % 4)
+
+
+def surprise(batch: Batch) -> Evaluation:
+    """A critic with errors that depend on the place and outputs that stand still."""
+    obs = batch.obs
+    assert isinstance(obs, torch.Tensor)
+    return Evaluation(torch.sin(37 * obs[..., 0] + 91 * obs[..., 1]).abs(), {"q": obs[..., :2].contiguous()})
+
+
+def fifty(params: CrystalParams, capacity: int, per_context: int, between: int, contexts: int = 50) -> dict[str, Any]:
+    """Stream the contexts, consolidate every `between` steps; what the crystals hold at the end."""
+    rng = np.random.default_rng(0)
+    memory = CrystalMemory(capacity, obs=(3,), action=4, envs=ENVS, params=params, anchor={"q": (2,)}, seed=1)
+    given = 0
+    for context in range(contexts):
+        for _ in range(per_context // ENVS):
+            memory.add(steps(rng, tile(context), quadrant))
+            given += ENVS
+            if given % between == 0:
+                memory.consolidate(surprise)
+    cell = np.round(memory.experiences("crystal")["obs"].numpy() / 4).astype(int)
+    crystals = cell[:, 0] + 8 * cell[:, 1]
+    share = np.bincount(crystals, minlength=contexts) / max(len(crystals), 1)
+    return {
+        "crystals": len(crystals),
+        "room": params.caps(capacity)[2],
+        "contexts": int((share > 0).sum()),
+        "effective": float(1 / (share**2).sum()) if len(crystals) else 0.0,
+    }
+
+
+class Critic:
+    """A table of mean rewards over (context, cell, action), cells of width ¼; δ = reward − what the table says."""
+
+    def __init__(self) -> None:
+        self.value = np.zeros((2, 8, 8, 4))
+
+    def _at(self, obs: np.ndarray, action: np.ndarray) -> tuple[np.ndarray, ...]:
+        cell = np.clip(((obs[:, :2] + 1) * 4).astype(int), 0, 7)
+        return np.round(obs[:, 2] / 2).astype(int), cell[:, 0], cell[:, 1], action
+
+    def learn(self, batch: Batch, rate: float = 0.2) -> None:
+        at = self._at(batch.obs.numpy(), batch.action.numpy())  # type: ignore[union-attr]
+        np.add.at(self.value, at, rate * batch.weight.numpy() * (batch.reward.numpy() - self.value[at]))
+
+    def evaluate(self, batch: Batch) -> Evaluation:
+        obs = batch.obs.numpy()  # type: ignore[union-attr]
+        context, x, y, action = self._at(obs, batch.action.numpy())
+        error = batch.reward.numpy() - self.value[context, x, y, action]
+        return Evaluation(
+            torch.tensor(error, dtype=torch.float32), {"q": torch.tensor(self.value[context, x, y]).float()}
+        )
+
+
+def redefine(seed: int, capacity: int = 1200, between: int = 200, **changes: Any) -> dict[str, Any]:
+    """Learn context 0, then context 1, then context 0 with other rewards; follow the crystals of both.
+
+    Counted as melted are those that were crystals at the redefinition and are none 20 consolidations later: of context
+    0 the ones whose place and action have another reward now, of context 1 any.
+    """
+    rng = np.random.default_rng(seed)
+    params = CrystalParams.anchored(time_unit=between, **changes)
+    memory = CrystalMemory(capacity, obs=(3,), action=4, envs=ENVS, params=params, anchor={"q": (4,)}, seed=seed)
+    critic = Critic()
+
+    def live(context: int, reward: Any, consolidations: int) -> None:
+        for _ in range(consolidations):
+            for _ in range(between // ENVS):
+                memory.add(steps(rng, layer(context), reward))
+                if len(memory) > 256:
+                    batch = memory.sample(64)
+                    critic.learn(batch)
+            memory.consolidate(critic.evaluate)
+
+    live(0, quadrant, 40)
+    live(1, quadrant, 40)
+    before = memory.experiences("crystal")
+    births = memory.ledger.birth[0, before["index"]].tolist()
+    obs = before["obs"].numpy()
+    context, place = np.round(obs[:, 2] / 2), obs[:, :2]
+    action = before["action"].numpy()
+    changed = (context == 0) & (quadrant(place, action) != other_quadrant(place, action))
+    live(0, other_quadrant, 20)
+    after = memory.ledger.birth[0, memory.experiences("crystal")["index"]].tolist()
+    gone = ~np.isin(births, after)
+    return {
+        "contradicted crystals": int(changed.sum()),
+        "of them melted": int(gone[changed].sum()),
+        "crystals of the other context": int((context == 1).sum()),
+        "of those melted": int(gone[context == 1].sum()),
+    }
+
+
+def measure() -> dict[str, Any]:
+    return {
+        "fifty contexts, anchored": fifty(CrystalParams.anchored(), 3200, 1600, 800),
+        "fifty contexts, paper": fifty(CrystalParams.paper(), 320, 3000, 50),
+        "redefinition, anchored": [redefine(seed) for seed in range(3)],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
+    given = parser.parse_args()
+    results = measure()
+    print(json.dumps(results, indent=1))
+    if given.json:
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        given.json.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

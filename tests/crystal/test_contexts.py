@@ -1,0 +1,37 @@
+"""Many contexts one after another, and one that is redefined."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.contexts import fifty, redefine
+from crystalrl import CrystalParams
+
+
+def test_redefining_a_context_melts_its_crystals_and_spares_the_others() -> None:
+    runs = [redefine(seed) for seed in range(2)]
+    total = {name: sum(run[name] for run in runs) for name in runs[0]}
+    assert min(total["contradicted crystals"], total["crystals of the other context"]) > 100
+    assert total["of them melted"] >= 0.9 * total["contradicted crystals"]
+    assert total["of those melted"] <= 0.03 * total["crystals of the other context"]
+
+
+def test_without_interference_nothing_melts() -> None:
+    """But for the few that a full store drops."""
+    run = redefine(0, interference="none")
+    assert run["of those melted"] <= 0.05 * run["crystals of the other context"]
+    assert run["of them melted"] <= 0.05 * run["contradicted crystals"]
+
+
+def test_the_papers_crystals_are_all_of_the_first_context() -> None:
+    kept = fifty(CrystalParams.paper(), 160, 3000, 50, contexts=3)
+    assert kept["crystals"] == kept["room"]
+    assert kept["effective"] == 1.0
+
+
+@pytest.mark.slow
+def test_of_fifty_contexts_anchored_keeps_nearly_all_and_the_paper_one() -> None:
+    anchored = fifty(CrystalParams.anchored(), 2400, 1600, 800)
+    assert anchored["crystals"] == anchored["room"]
+    assert anchored["effective"] >= 45
+    assert fifty(CrystalParams.paper(), 320, 3000, 50)["effective"] == 1.0

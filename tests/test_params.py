@@ -1,0 +1,168 @@
+"""Parameters: presets as decided, wrong values refused by name."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from crystalrl import CrystalParams
+
+PRESETS = {name: getattr(CrystalParams, name) for name in ("paper", "anchored", "robotics", "games", "navigation")}
+PRESETS["default"] = CrystalParams
+
+DECIDED = {
+    "default": {
+        "gate": 2, "w_min": 0.5, "kappa": 0, "capacity": (10, 5, 1), "batch": (0.70, 0.25, 0.05),
+        "interference": "newer_majority", "melt": None, "tau_evict": 100, "band_C": 0.05, "overflow": "reservoir",
+        "scale": "median", "integrator": "beta", "alpha": 0.05, "beta": 0.005, "sigma": 0.005, "clock": "steps",
+        "time_unit": 200, "nu": 0.6, "is_exponent": 0.4, "is_steps": None, "every": 5000, "every_episode": False,
+        "boost": True, "leak": 0,
+    },
+    "paper": {
+        "gate": 2, "w_min": 0, "kappa": 0, "capacity": (10, 5, 1), "batch": (0.70, 0.25, 0.05),
+        "interference": "exists", "melt": None, "beta": 0.005, "tau_evict": 20, "band_C": None, "overflow": "frozen",
+        "scale": "q95", "integrator": "euler", "alpha": 0.05, "sigma": 0.005, "clock": "calls", "nu": 0.4,
+        "is_exponent": 0.4, "is_steps": None, "every": 5000, "every_episode": True, "boost": False, "split": "floor",
+        "raw_distance": True, "band_L": 0.05, "Z": 50, "slices": 1, "leak": 0,
+    },
+    "anchored": {
+        "gate": 2, "w_min": 0, "kappa": 0.1, "anchor_power": 2, "capacity": (6, 2, 8), "batch": (0.40, 0.10, 0.50),
+        "interference": "fresh_mean", "backup": 0.97, "melt": 1, "tau_evict": None, "band_C": 0.05,
+        "overflow": "reservoir", "scale": "q95", "integrator": "beta", "alpha": 0.2, "sigma": 0.005, "settle": 0.3,
+        "clock": "steps", "time_unit": None, "nu": 0.4, "is_exponent": 0.4, "is_steps": None, "every": None,
+        "boost": False,
+    },
+    "navigation": {"time_unit": 1000, "alpha": 0.01, "beta": 0.001, "sigma": 0.002, "tau_L": 0.35, "tau_C": 0.8},
+    "robotics": {"alpha": 0.1, "beta": 0.02, "sigma": 0.01, "tau_L": 0.25, "tau_C": 0.65, "w_min": 0.5},
+    "games": {"alpha": 0.05, "beta": 0.005, "sigma": 0.005, "tau_L": 0.3, "tau_C": 0.7},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("preset", list(DECIDED))
+def test_presets_are_as_decided(preset: str) -> None:
+    params = PRESETS[preset]()
+    assert {name: getattr(params, name) for name in DECIDED[preset]} == DECIDED[preset]
+
+
+def test_presets_of_the_papers_table_hold_its_crystal_shares() -> None:
+    for preset, share in (("robotics", 0.08), ("games", 0.06), ("navigation", 0.05)):
+        liquid, glass, crystal = PRESETS[preset]().caps(100_000)
+        assert crystal == pytest.approx(share * 100_000, abs=2)
+        assert liquid == pytest.approx(2 * glass, abs=3)
+
+
+@pytest.mark.parametrize("preset", list(PRESETS))
+def test_presets_take_changes_and_survive_json(preset: str) -> None:
+    params = PRESETS[preset](alpha=(0.01, 0.02), kappa={"q": 1.0}, k=3)
+    assert params.alpha == (0.01, 0.02)
+    assert CrystalParams.from_json(json.loads(json.dumps(params.to_json()))) == params
+
+
+NUMBERS = {
+    "alpha": -1, "beta": -1, "sigma": -0.1, "leak": -1, "melt": -1, "settle": 0, "tau_L": -0.1, "tau_C": 1.1,
+    "band_L": -1, "band_C": 2, "w1": -0.1, "w2": 1.1, "w3": -1, "Z": 0, "cell": 0, "epsilon": -1, "delta_r": -1,
+    "backup": 1.5, "gate": -1, "w_min": 2, "kappa": -1, "anchor_power": -1, "nu": 2, "is_exponent": -1,
+}  # fmt: skip
+WHOLE = ("k", "sweeps", "slices", "tau_evict", "time_unit", "every", "is_steps")
+CHOICES = ("scale", "downstream", "interference", "split", "overflow", "integrator", "clock")
+SWITCHES = ("boost", "raw_distance", "phases", "every_episode")
+OPTIONAL = ("melt", "settle", "band_C", "epsilon", "delta_r", "tau_evict", "time_unit", "every", "is_steps")
+
+
+def refused(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=rf"(^|\b){name}\b.*: wanted"):
+        CrystalParams(**{name: value})
+
+
+def test_every_field_is_among_those_tested_here() -> None:
+    tested = {*NUMBERS, *WHOLE, *CHOICES, *SWITCHES, "capacity", "batch"}
+    assert tested == {field.name for field in fields(CrystalParams)}
+
+
+@pytest.mark.parametrize("name", list(NUMBERS))
+def test_wrong_numbers_are_refused_by_name(name: str) -> None:
+    for value in (NUMBERS[name], math.nan, math.inf, "1", True, [], [0.1, "x"], object()):
+        refused(name, value)
+    if name not in ("band_L", "band_C", "cell", "backup"):
+        refused(name, (0.5, NUMBERS[name]))
+    else:
+        refused(name, (0.1, 0.1))
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_wrong_whole_numbers_are_refused_by_name(name: str) -> None:
+    for value in (0, -1, 1.5, "3", True, (1, 2)):
+        refused(name, value)
+    if name == "tau_evict":
+        refused(name, 256)
+
+
+@pytest.mark.parametrize("name", [*CHOICES, *SWITCHES])
+def test_unknown_choices_are_refused_by_name(name: str) -> None:
+    for value in ("unknown", None, 2):
+        refused(name, value)
+
+
+@pytest.mark.parametrize("name", [*NUMBERS, *WHOLE])
+def test_none_is_refused_where_it_means_nothing(name: str) -> None:
+    if name in OPTIONAL:
+        CrystalParams(**{name: None})
+    else:
+        refused(name, None)
+
+
+@pytest.mark.parametrize("name", ["capacity", "batch"])
+def test_wrong_shares_are_refused(name: str) -> None:
+    for value in ((1, 1), (0, 1, 1), (1, -1, 1), (1, 1, math.inf), (1, math.nan, 1), 3, None, "abc"):
+        refused(name, value)
+
+
+def test_inconsistent_values_are_refused() -> None:
+    for changes, message in (
+        ({"tau_L": 0.7, "tau_C": 0.7}, "tau_L, tau_C: wanted tau_L < tau_C"),
+        ({"tau_L": (0.3, 0.9)}, "tau_L, tau_C: wanted tau_L < tau_C"),
+        ({"w1": 0.6}, "w1, w2, w3: wanted a sum of at most 1"),
+        ({"alpha": (0.1, 0.2), "beta": (0.1,) * 3, "integrator": "euler", "every": 200}, "as many lanes"),
+        ({"integrator": "euler"}, "Euler steps of 25"),
+        ({"integrator": "euler", "clock": "calls", "alpha": 0.9, "beta": 0.2}, "alpha, beta, leak"),
+        ({"integrator": "euler", "clock": "calls", "melt": 1.0}, "alpha, melt, leak"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            CrystalParams(**changes)
+
+
+def test_capacities_sum_to_all_slots_and_liquid_has_one() -> None:
+    for shares in ((10, 5, 1), (6, 2, 8), (1e-9, 1, 1), (1, 0, 0), (1, 0, 9)):
+        for slots in range(1, 200):
+            liquid, glass, crystal = CrystalParams(capacity=shares).caps(slots)
+            assert liquid >= 1
+            assert min(glass, crystal) >= 0
+            assert liquid + glass + crystal == slots
+
+
+def test_the_unit_of_time_follows_the_capacity_where_it_is_not_given() -> None:
+    params = CrystalParams.anchored()
+    assert [params.unit(slots) for slots in (100, 5000, 10**6)] == [200, 500, 2000]
+    assert [params.interval(slots) for slots in (100, 5000, 10**6)] == [200, 500, 2000]
+    assert CrystalParams().unit(10**6) == 200
+    assert CrystalParams().interval(10**6) == 5000
+
+
+def test_describe_says_in_words_how_long_an_experience_takes() -> None:
+    """U = .5, α = .05: ln(1/.7)/.025 = 14.27 units of 200 steps to glass, 48.2 to crystal."""
+    text = CrystalParams().describe(16_000)
+    assert "becomes glass after 2,853 environment steps" in text
+    assert "becomes crystal after 9,632 environment steps" in text
+    assert "tends to c* = 1.000" in text
+    assert "10,000 liquid, 5,000 glass, 1,000 crystal" in text
+    assert "every 5,000 environment steps." in text
+    sad = CrystalParams().describe(16_000, utility=0.01, interference=1.0)
+    assert "becomes crystal after no time: its mean never passes 0.7" in sad
+    assert "c* = 0.091" in sad
+    assert "at the end of each episode" in CrystalParams.paper().describe(100)
+    melting = CrystalParams.anchored().describe(4000, interference=1.0)
+    assert "c* = 0.000" in melting
