@@ -79,7 +79,7 @@ def _newer_majority(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor)
 
 def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
     liquid, solid = scene.phase == LIQUID, scene.phase > LIQUID
-    columns = torch.stack([liquid, liquid * scene.reward, solid, solid * scene.reward], -1)
+    columns = torch.stack([liquid, liquid * scene.reward, solid, solid * scene.reward], -1).to(torch.float32)
     counts = torch.bmm(_alike(scene, rows, epsilon).to(torch.float32), columns)
     fresh_count, fresh_sum, elder_count, elder_sum = counts.unbind(-1)
     mine, delta_r = scene.reward[:, rows], delta_r[..., 0]
