@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Lines
 
+from crystalrl import theory_cli
 from crystalrl.report import html, live, markdown, text
 from crystalrl.report.text import Grid
 from crystalrl.study import catalogue
@@ -67,6 +68,11 @@ class Show:
 
 
 @dataclass(frozen=True)
+class Theory:
+    """Laws of crystallization: show one, design a memory, check the paper's claims (see `crystalrl theory --help`)."""
+
+
+@dataclass(frozen=True)
 class Demo:
     """Six designs learn four tasks in a few minutes; then a table and a page."""
 
@@ -78,6 +84,7 @@ Command = (
     | Annotated[Study, tyro.conf.subcommand("study")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Show, tyro.conf.subcommand("list")]
+    | Annotated[Theory, tyro.conf.subcommand("theory")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]
 )
 
@@ -85,7 +92,10 @@ Command = (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of `crystalrl`."""
     console = Console()
-    rest, sections = take_sections(sys.argv[1:] if arguments is None else arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["theory"]:
+        raise SystemExit(theory_cli.main(given[1:], console))
+    rest, sections = take_sections(given)
     try:
         command = tyro.cli(Command, prog="crystalrl", args=rest)
         _obey(command, sections, console)
