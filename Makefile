@@ -3,6 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
 WORKERS ?= 2
+export OMP_NUM_THREADS ?= 1
 
 .PHONY: setup check format test test-all bench demo clean
 

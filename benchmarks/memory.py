@@ -25,7 +25,15 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from crystalrl import PrioritizedMemory, ReservoirMemory, Transition, UniformMemory, kernels
+from crystalrl import (
+    CrystalMemory,
+    CrystalParams,
+    PrioritizedMemory,
+    ReservoirMemory,
+    Transition,
+    UniformMemory,
+    kernels,
+)
 
 OBS, ACTION, BATCH = 39, 4, 256
 SIZES = (100_000, 1_000_000)
@@ -68,6 +76,21 @@ def filled(memory: Any) -> Any:
     for start in range(0, memory.capacity, CHUNK):
         count = min(CHUNK, memory.capacity - start)
         memory._store(rows[:, :count], torch.ones(1, count, dtype=torch.bool))
+    return memory
+
+
+def crystal(size: int) -> CrystalMemory:
+    """A crystal memory of the recommended kind whose experiences lie in all three phases, as after consolidations."""
+    memory = filled(CrystalMemory(size, obs=(OBS,), action=(ACTION,), params=CrystalParams.anchored()))
+    ledger, (liquid, glass, _) = memory.ledger, memory.ledger.caps
+    phase = torch.ones(1, size, dtype=torch.uint8)
+    phase[:, liquid:] = 2
+    phase[:, liquid + glass :] = 3
+    ledger.c.copy_((phase - 1) * 0.4 + 0.1)
+    ledger.flags.fill_(1)
+    ledger.error.uniform_()
+    ledger.utility.uniform_()
+    ledger.relabel(phase)
     return memory
 
 
@@ -139,6 +162,7 @@ def jobs(size: int, count: int) -> dict[str, dict[str, Job]]:
         "uniform": ours(filled(UniformMemory(size, **shape)), count),
         "prioritized": ours(filled(PrioritizedMemory(size, **shape)), count),
         "reservoir": ours(filled(ReservoirMemory(size, **shape)), max(count // 8, 1)),
+        "crystal": ours(crystal(size), count),
         "cpprb": cpprb_jobs(size, count),
         "sb3": sb3_jobs(size, count),
     }
@@ -167,6 +191,8 @@ RATIOS = {
         0.7,
     ),
     "prioritized_add_vs_cpprb": ("cpprb_add", "prioritized_add", 1.5),
+    "crystal_sample_vs_cpprb": ("cpprb_sample_update", "crystal_sample_update", 1.5),
+    "crystal_add_vs_cpprb": ("cpprb_add", "crystal_add", 1.0),
     "uniform_sample_vs_sb3": ("sb3_sample", "uniform_sample", 2.0),
 }
 
@@ -200,12 +226,12 @@ def run(quick: bool) -> dict[str, Any]:
         result["seconds"] |= {f"{name}_{size}": statistics.median(values) for name, values in seconds.items()}
     small, large = (by_size[size]["prioritized_sample_update"] for size in SIZES)
     result["growth"]["prioritized_sample"] = statistics.median(large) / statistics.median(small)
-    for kind in (UniformMemory, PrioritizedMemory, ReservoirMemory):
-        memory = kind(1000, **shape)
+    for kind in (UniformMemory, PrioritizedMemory, ReservoirMemory, CrystalMemory):
+        memory = kind(100_000, **shape)
         name = kind.__name__.removesuffix("Memory").lower()
         result["bytes_per_experience"][name] = {
-            "payload": memory.arena.nbytes / 1000,
-            "ledger": memory.ledger.nbytes / 1000,
+            "payload": memory.arena.nbytes / 100_000,
+            "ledger": (memory.nbytes - memory.arena.nbytes) / 100_000,
         }
     return result
 

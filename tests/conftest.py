@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,21 +18,16 @@ settings.load_profile("fixed")
 
 @contextmanager
 def numba_off() -> Iterator[None]:
-    """Memories and trees built inside use the NumPy fallback, as where numba is missing."""
-    before = os.environ.get("CRYSTALRL_NUMBA")
-    os.environ["CRYSTALRL_NUMBA"] = "0"
-    kernels.load.cache_clear()
-    try:
+    """Memories and trees built inside use the NumPy fallback, as where numba is missing.
+
+    CRYSTALRL_NUMBA=0 does the same for a whole process; here the compiled kernels must survive for the next test.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "load", lambda: None)
         yield
-    finally:
-        if before is None:
-            del os.environ["CRYSTALRL_NUMBA"]
-        else:
-            os.environ["CRYSTALRL_NUMBA"] = before
-        kernels.load.cache_clear()
 
 
-@pytest.fixture(scope="module", params=["numba", "fallback"])
+@pytest.fixture(params=["numba", "fallback"])
 def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each test that names it runs twice: with the compiled kernels and without."""
     if request.param == "numba":

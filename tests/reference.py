@@ -212,7 +212,7 @@ class PrioritizedTwin(UniformTwin):
 
     def clear(self) -> None:
         super().clear()
-        self.weights, self.drawn, self.highest = {}, {}, np.float32(1)
+        self.weights, self.highest = {}, np.float32(1)  # `drawn` stays: a draw from before the clear is stale
 
 
 class ReservoirTwin(Twin):

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 import crystalrl
 
 UNWANTED = {"numba", "llvmlite", "faiss", "scipy", "gymnasium", "matplotlib", "ray", "safetensors", "rich", "sklearn"}
@@ -77,10 +79,16 @@ def test_version_has_three_numbers() -> None:
     assert len([int(part) for part in crystalrl.__version__.split(".")[:3]]) == 3
 
 
-def test_memories_work_where_numba_is_missing() -> None:
+@pytest.mark.parametrize("how", ["missing", "switched off"])
+def test_memories_work_where_numba_is_missing_or_switched_off(how: str) -> None:
     code = """
-import sys
-sys.modules["numba"] = None  # importing it raises ImportError
+import os, sys
+if sys.argv[1] == "missing":
+    sys.modules["numba"] = None  # importing it raises ImportError
+else:
+    os.environ["CRYSTALRL_NUMBA"] = "0"
+from crystalrl import kernels
+assert kernels.load() is None
 from crystalrl import PrioritizedMemory, Transition
 memory = PrioritizedMemory(10, obs=(2,), action=2)
 for k in range(15):
@@ -88,5 +96,6 @@ for k in range(15):
 batch = memory.sample(5)
 memory.update(batch.index, batch.reward)
 memory.check()
+assert "numba.core" not in sys.modules
 """
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+    subprocess.run([sys.executable, "-W", "error", "-c", code, how], check=True)

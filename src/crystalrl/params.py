@@ -124,7 +124,7 @@ class CrystalParams:
             given = getattr(self, name)
             if given is None and name in _OPTIONAL:
                 continue
-            values = _floats(given) if name not in _SINGLE or isinstance(given, Real) else []
+            values = floats(given) if name not in _SINGLE or isinstance(given, Real) else []
             if not values or not all(low <= value <= high for value in values):
                 raise ValueError(f"{name}: wanted a number from {low:g} to {high:g}, got {given!r}")
         for name in ("k", "sweeps", "slices", "tau_evict", "time_unit", "every", "is_steps"):
@@ -138,7 +138,7 @@ class CrystalParams:
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: wanted one of {', '.join(map(str, allowed))}, got {getattr(self, name)!r}")
         for name in ("capacity", "batch"):
-            shares = _floats(getattr(self, name))
+            shares = floats(getattr(self, name))
             if len(shares) != 3 or any(not 0 <= share < math.inf for share in shares) or shares[0] <= 0:
                 raise ValueError(f"{name}: wanted three shares ≥ 0, liquid above 0, got {getattr(self, name)!r}")
         self._refuse_inconsistent()
@@ -166,7 +166,7 @@ class CrystalParams:
 
     def _by_lane(self, *names: str) -> list[tuple[float, ...]]:
         """Numbers of several fields lane by lane; a scalar goes with every lane."""
-        lists = [_floats(getattr(self, name)) for name in names]
+        lists = [floats(getattr(self, name)) for name in names]
         lanes = max(len(each) for each in lists)
         if any(len(each) not in (1, lanes) for each in lists):
             raise ValueError(f"{', '.join(names)}: wanted as many lanes in each, got {[len(each) for each in lists]}")
@@ -248,14 +248,14 @@ class CrystalParams:
 
     def _rates(self, utility: float, interference: float, slots: int) -> tuple[float, float, float]:
         """Gain and loss per unit of time, and environment steps per unit."""
-        alpha, beta, leak = (_floats(x)[0] for x in (self.alpha, self.beta, self.leak))
+        alpha, beta, leak = (floats(x)[0] for x in (self.alpha, self.beta, self.leak))
         steps = self.interval(slots) if self.clock == "calls" else self.unit(slots)
         if self.melt is None:
             return alpha * utility, beta * interference + leak, steps
-        return alpha * utility * (1 - interference), _floats(self.melt)[0] * interference + leak, steps
+        return alpha * utility * (1 - interference), floats(self.melt)[0] * interference + leak, steps
 
     def _thresholds(self) -> tuple[tuple[str, float], tuple[str, float]]:
-        return ("glass", _floats(self.tau_L)[0]), ("crystal", _floats(self.tau_C)[0])
+        return ("glass", floats(self.tau_L)[0]), ("crystal", floats(self.tau_C)[0])
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -297,7 +297,7 @@ _SINGLE = ("band_L", "band_C", "cell", "backup")
 """Numbers that hold for all lanes."""
 
 
-def _floats(value: Any) -> list[float]:
+def floats(value: Any) -> list[float]:
     """The numbers in a field: one of a scalar, those of every lane or name; none if it holds anything else."""
     if isinstance(value, Mapping):
         value = list(value.values())

@@ -329,6 +329,16 @@ def test_sign_of_the_error_does_not_matter() -> None:
     assert_same_state(one.state_dict(), other.state_dict())
 
 
+def test_an_update_that_answers_a_draw_from_before_a_clear_is_skipped(backend: str) -> None:
+    memory = PrioritizedMemory(1, obs=(2,), action=4, alpha=1.0, epsilon=1e-9)
+    memory.add(simple(0))
+    before = memory.sample(1)
+    memory.clear()
+    memory.add(simple(1))
+    memory.update(before.index, torch.tensor([9.0]))
+    assert float(memory.ledger.tree.weight[0, 0]) == 1.0
+
+
 def test_of_duplicates_in_one_update_the_last_wins(backend: str) -> None:
     memory = PrioritizedMemory(4, **SMALL, alpha=1.0, epsilon=1e-9)
     feed(memory, 4)

@@ -185,3 +185,14 @@ def test_what_add_returns_says_where_the_experience_is() -> None:
             seen[slot] = first + j
     assert {slot: row[0] for slot, row in enumerate(contents(memory))} == seen
     assert torch.equal(memory.time, torch.tensor([30]))
+
+
+def test_rewards_whose_sum_is_too_large_for_float32_are_refused_with_nothing_changed() -> None:
+    memory = UniformMemory(10, obs=(2,), action=4, n_step=3, gamma=1.0)
+    step = Transition(np.zeros(2, np.float32), 0, 3e38, np.zeros(2, np.float32), False)
+    memory.add(step)
+    before = memory.state_dict()
+    with pytest.raises(ValueError, match="n-step sum"):
+        memory.add(step)
+    after = memory.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)

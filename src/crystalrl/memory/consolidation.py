@@ -26,8 +26,9 @@ from crystalrl.types import Evaluate, Evaluation
 if TYPE_CHECKING:
     from crystalrl.memory.crystal import CrystalMemory
 
-EVALUATE_AT_ONCE = 1 << 15
-"""Experiences, over all lanes, per call of the critic."""
+EVALUATE_AT_ONCE = 4096
+"""Slots per call of the critic. All of them in all lanes, occupied or not, so that a critic sees batches of one shape
+and a lane's answers do not depend on the other lanes."""
 
 
 class Stages:
@@ -97,8 +98,10 @@ def _evaluate(memory: CrystalMemory, view: View, evaluate: Evaluate) -> tuple[Te
     ledger = memory.ledger
     error = torch.zeros_like(ledger.error)
     output = {name: torch.zeros_like(anchor) for name, anchor in memory.anchors.items()}
-    wanted = view.chosen.any(0).nonzero()[:, 0]
-    for slots in wanted.split(max(1, EVALUATE_AT_ONCE // memory.lanes)) if len(wanted) else ():
+    numbers = torch.arange(ledger.slots, device=error.device)
+    for slots in numbers.split(EVALUATE_AT_ONCE):
+        if not bool(view.chosen[:, slots].any()):
+            continue
         answer = evaluate(memory.batch_of(slots))
         if not isinstance(answer, Evaluation):
             answer = Evaluation(answer)

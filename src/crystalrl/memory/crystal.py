@@ -112,12 +112,13 @@ class CrystalMemory(ReplayMemory):
         """
         self.ledger.make_room(self.spec.envs * self.spec.n_step)  # an error here comes before anything has changed
         if crystallization is not None:
-            self.ledger.incoming = self._checked_c(crystallization)
+            self.ledger.incoming, self.ledger.trusted = self._checked_c(crystallization), True
         try:
             slots = super().add(transition, valid=valid)
         finally:
             if crystallization is not None:
                 self.ledger.incoming = torch.zeros(self.lanes, 1, device=self.device)
+                self.ledger.trusted = False
                 self.ledger.refresh_strata()  # glass or crystal may have come into being, liquid may be gone
         self._steps += self.spec.envs
         if self.params.every_episode:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from crystalrl.dynamics import CRYSTAL, EMPTY, GLASS, LIQUID, next_phase
-from crystalrl.memory.draw import UNLABELLED, WeightTree
+from crystalrl.memory.draw import UNLABELLED, Gate, Learning, WeightTree
 from crystalrl.memory.prioritized import annealed, per_lane
 from crystalrl.memory.quota import quotas
 from crystalrl.memory.spec import StorageSpec
@@ -14,6 +15,7 @@ from crystalrl.params import CrystalParams
 from crystalrl.random import Streams
 
 EVALUATED, PINNED = 1, 2
+_LANE_TENSORS = ("number", "highest", "filled", "queue", "head", "tail")
 TINY = 1e-6
 """Added to |δ| in draw weights, so that an experience without TD error stays drawable."""
 
@@ -50,8 +52,8 @@ class CrystalLedger:
         self.lanes, self.slots, self.streams, self.params, self.clock = lanes, slots, streams, params, clock
         self.caps = params.caps(slots)
         self.tree = WeightTree(lanes, slots, 3, device)
-        self.incoming = torch.zeros(lanes, 1, device=device)
-        """c of the experiences that are written next, float32[L, 1 or M]."""
+        self.incoming, self.trusted = torch.zeros(lanes, 1, device=device), False
+        """c of the experiences that are written next, float32[L, 1 or M], and whether it is not simply zero."""
         self._wide = self._state(lanes, slots + 1, device)
         for name, wide in self._wide.items():
             setattr(self, name, wide[:, :slots])
@@ -62,6 +64,11 @@ class CrystalLedger:
         self.head = torch.zeros(lanes, dtype=torch.int64, device=device)
         self.tail = torch.zeros(lanes, dtype=torch.int64, device=device)
         self._constants(device)
+        if device.type == "cpu":
+            named = {"label": self.tree.label, "claims": self.tree.claims, "clock": clock, **self._wide}
+            named |= {name: getattr(self, name) for name in _LANE_TENSORS}
+            self._numpy = {name: tensor.numpy() for name, tensor in named.items()}
+            self._columns = [self._numpy[name] for name in self._wide]
         self._strata: dict[int, Tensor] = {}
         self.clear()
 
@@ -79,7 +86,9 @@ class CrystalLedger:
         def lane(name: str) -> Tensor:
             return per_lane(name, getattr(params, name), self.lanes, device)
 
-        self.nu, self.is_exponent, self.gate, self.w_min = (lane(n) for n in ("nu", "is_exponent", "gate", "w_min"))
+        self.is_exponent = lane("is_exponent")
+        self.gate = Gate(self.c, lane("gate"), lane("w_min"))
+        self.rule = Learning(TINY, lane("nu"), self.highest, self.c, self._wide["error"])
         liquid, crystal = lane("tau_L"), lane("tau_C")
         self.enter = (liquid.to(torch.float32), crystal.to(torch.float32))
         """τ_L, τ_C: above them an experience rises; float32[L, 1] like c, so that c = τ is not above it."""
@@ -148,7 +157,8 @@ class CrystalLedger:
             wide.scatter_(1, at, value.expand(slots.shape).contiguous())
         self.number += kept.sum(-1)
         phase = self._phase_of(c)
-        self.tree.set(slots, self._weight(phase, self.highest[:, None].expand(slots.shape), c), phase - 1)
+        weight = self.rule.weight(phase - 1, self.highest[:, None].expand(slots.shape), slots.clamp_min(0))
+        self.tree.set(slots, weight.contiguous(), phase - 1)
         self.tree.renew(slots)
         strata = torch.arange(3, device=old.device)
         labels = torch.stack([phase - 1, old], -1)[..., None]
@@ -158,23 +168,23 @@ class CrystalLedger:
             self.refresh_strata()
 
     def place_one(self) -> int:
-        if bool(self.incoming.any()):
+        if self.trusted:
             slots = self.place(torch.ones(1, 1, dtype=torch.bool))
             self.written(slots)
             return int(slots)
         self.make_room(1)
         self._room -= 1
-        head = int(self.head)
-        slot = int(self.queue[0, head])
-        self.head += 1
-        if self.tree.label[0, slot] == UNLABELLED:
-            self.filled[0, 0] += 1
-        for wide in self._wide.values():
-            wide[0, slot] = 0
-        self._wide["birth"][0, slot] = self.number[0]
-        self._wide["updated"][0, slot] = self.clock[0]
-        self.number += 1
-        self.tree.set_one(slot, float(self.highest), LIQUID - 1)
+        view = self._numpy
+        slot = int(view["queue"][0, view["head"][0]])
+        view["head"][0] += 1
+        if view["label"][0, slot] == UNLABELLED:
+            view["filled"][0, 0] += 1
+        for column in self._columns:
+            column[0, slot] = 0
+        view["birth"][0, slot] = view["number"][0]
+        view["updated"][0, slot] = view["clock"][0]
+        view["number"][0] += 1
+        self.tree.set_one(slot, float(view["highest"][0]), LIQUID - 1)
         if self._liquid_was_empty:
             self.refresh_strata()
         return slot
@@ -185,21 +195,11 @@ class CrystalLedger:
         never = torch.full_like(self.enter[0], -1.0)
         return next_phase(liquid, c, self.enter, (never, never)) if self.params.phases else liquid
 
-    def _weight(self, phase: Tensor, base: Tensor, c: Tensor) -> Tensor:
-        """Draw weight float32 by phase: |δ|^ν, |δ|^ν·√c, c; `base` is |δ|^ν."""
-        weight = torch.where(phase == CRYSTAL, c, torch.where(phase == GLASS, base * c.sqrt(), base))
-        return torch.where(phase == EMPTY, 0.0, weight.clamp_min(TINY)).to(torch.float32)
-
     def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
         if size not in self._strata:
             self._strata[size] = self._quota(size)
         exponent = annealed(self.is_exponent, self.params.is_steps, time)
-        slots, weight = self.tree.sample(self.streams, self._strata[size], self.filled, exponent)
-        return slots, weight * self.gate_of(self.c.gather(1, slots))
-
-    def gate_of(self, c: Tensor) -> Tensor:
-        """max((1 − c)^gate, w_min) float32 of c [L, B] (eq. eta with a floor)."""
-        return torch.maximum((1 - c) ** self.gate, self.w_min).to(torch.float32)
+        return self.tree.sample(self.streams, self._strata[size], self.filled, exponent, self.gate)
 
     def refresh_strata(self) -> None:
         """Recompute, in place, which stratum each place of a batch is drawn from: phases empty and fill."""
@@ -214,27 +214,17 @@ class CrystalLedger:
         return (place[None, :, None] >= upper[:, None, :]).sum(-1).to(torch.uint8)
 
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
-        slots = self.tree.settle(slots)
-        kept = slots >= 0
-        at, c = torch.where(kept, slots, self.slots), self.c.gather(1, slots.clamp_min(0))
-        phase = self.tree.label.gather(1, slots.clamp_min(0)) + 1
-        base = self._base(magnitude)
-        self.tree.set(slots, self._weight(phase, base, c), phase - 1)
-        self._wide["error"].scatter_(1, at, magnitude)
-        torch.maximum(self.highest, (base * kept).amax(-1), out=self.highest)
-
-    def _base(self, error: Tensor) -> Tensor:
-        return ((error.to(torch.float64) + TINY) ** self.nu).to(torch.float32)
+        self.tree.learn(slots, magnitude, self.rule)
 
     def relabel(self, phase: Tensor, lane: Tensor) -> None:
         """Phases uint8[L, N] after a consolidation of the lanes bool[L, 1], in which now everything is evaluated.
 
         Labels, weights, sums, counts, queue and quotas follow.
         """
-        base, weight = self._base(self.error), self.tree.weight[:, : self.slots]
+        base, weight = self.rule.base(self.error), self.tree.weight[:, : self.slots]
         top = torch.where(lane & (phase != EMPTY), base, 0.0).amax(-1)
         torch.maximum(self.highest, top, out=self.highest)
-        weight.copy_(torch.where(lane, self._weight(phase, base, self.c), weight))
+        weight.copy_(torch.where(lane, self.rule.weight(phase - 1, base), weight))
         evicted = (phase == EMPTY) & (self.phase != EMPTY)
         self.tree.claims[:, : self.slots, 0] += evicted
         self.tree.label[:, : self.slots] = phase - 1
@@ -245,13 +235,18 @@ class CrystalLedger:
 
     def holds(self, slots: Tensor) -> bool:
         """Whether every slot is occupied, or was when it was drawn (then `update` skips it)."""
-        known = (self.tree.label.gather(1, slots) != UNLABELLED) | (self.tree.claims[:, :, 1].gather(1, slots) >= 0)
-        return bool(known.all())
+        if slots.device.type == "cpu":
+            lane, at = np.arange(self.lanes)[:, None], slots.numpy()
+            known = (self._numpy["label"][lane, at] != UNLABELLED) | (self._numpy["claims"][lane, at, 1] >= 0)
+            return bool(known.all())
+        known_there = (self.tree.label.gather(1, slots) != UNLABELLED) | (
+            self.tree.claims[:, :, 1].gather(1, slots) >= 0
+        )
+        return bool(known_there.all())
 
     def _own(self) -> dict[str, Tensor]:
         named = {f"slot.{name}": wide[:, : self.slots] for name, wide in self._wide.items()}
-        lane_tensors = ("number", "highest", "filled", "queue", "head", "tail")
-        return named | {name: getattr(self, name) for name in lane_tensors}
+        return named | {name: getattr(self, name) for name in _LANE_TENSORS}
 
     def tensors(self) -> dict[str, Tensor]:
         return {**self._own(), **self.tree.tensors()}

@@ -32,6 +32,49 @@ TOP = 4096
 """Where a running sum is cheaper than walking further up."""
 
 
+class Gate:
+    """A factor max((1 − c)^power, floor) of the weights: c float32[L, N], power and floor float64[L, 1].
+
+    An empty c stands for the factor 1.
+    """
+
+    def __init__(self, c: Tensor, power: Tensor, floor: Tensor) -> None:
+        self.c, self.power, self.floor = c, power, floor
+        self.numpy = tuple(x.numpy() for x in (c, power, floor)) if c.device.type == "cpu" else ()
+
+    def factor(self, slots: Tensor) -> Tensor | float:
+        """float32[L, B] of slots int64[L, B]."""
+        return self.of(self.c.gather(1, slots)) if self.c.shape[1] else 1.0
+
+    def of(self, c: Tensor) -> Tensor:
+        return torch.maximum((1 - c.to(torch.float64)) ** self.power, self.floor).to(torch.float32)
+
+
+class Learning:
+    """How |δ| becomes a draw weight: (|δ| + ε)^exponent, float64[L, 1]; the largest so far is kept in highest f32[L].
+
+    With phases (c float32[L, N] and error float32[L, N + 1], else both empty): liquid as is, glass times √c, crystal c
+    whatever the error, none below ε; |δ| is written to `error`.
+    """
+
+    def __init__(self, epsilon: float, exponent: Tensor, highest: Tensor, c: Tensor, error: Tensor) -> None:
+        self.epsilon, self.exponent, self.highest, self.c, self.error = epsilon, exponent, highest, c, error
+        if highest.device.type == "cpu":
+            self.state = (c.numpy(), error.numpy())
+            self.numbers = (epsilon, exponent.numpy(), highest.numpy())
+
+    def base(self, magnitude: Tensor) -> Tensor:
+        return ((magnitude.to(torch.float64) + self.epsilon) ** self.exponent).to(torch.float32)
+
+    def weight(self, label: Tensor, base: Tensor, slot: Tensor | None = None) -> Tensor:
+        """float32 weights of labels [L, B] with the given base; slot int64[L, B]: whose c counts (None: in order)."""
+        if not self.c.shape[1]:
+            return base
+        c = self.c if slot is None else self.c.gather(1, slot)
+        weight = torch.where(label == 2, c, torch.where(label == 1, base * c.sqrt(), base))
+        return torch.where(label == UNLABELLED, 0.0, weight.clamp_min(self.epsilon))
+
+
 class WeightTree:
     """Weights of `lanes` × `slots`, drawable by stratum.
 
@@ -53,32 +96,38 @@ class WeightTree:
         self.sums = torch.zeros(lanes, strata, sum(sizes), dtype=torch.float64, device=self.device)
         self.claims = torch.zeros(lanes, self._padded, 2, dtype=torch.int32, device=self.device)
         """[…, 0] generation of the slot, […, 1] generation claimed by the last draw, or −1."""
+        self.claims[:, :, 1] = -1
         self.clear()
         lane = torch.arange(lanes, device=self.device)[:, None]
         self._shape = np.array([self.fan, len(sizes), *self.offsets], dtype=np.int64)
         tensors = (self.weight, self.label, self.sums, self.claims, lane)
         self._arrays: tuple[Any, ...] = tuple(t.numpy() for t in tensors) if on_cpu else tensors
+        nothing, one = torch.zeros(lanes, 0, device=self.device), torch.ones(lanes, 1, dtype=torch.float64)
+        self._no_gate = Gate(nothing, one, one)
 
     @property
     def total(self) -> Tensor:
         """float64[L, S]: the sum of weights per stratum."""
         return self.sums[:, :, self.offsets[-1] :].sum(-1)
 
-    def sample(self, streams: Streams, stratum: Tensor, count: Tensor, beta: Tensor) -> tuple[Tensor, Tensor]:
+    def sample(
+        self, streams: Streams, stratum: Tensor, count: Tensor, beta: Tensor, gate: Gate | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Draw one slot for each entry of `stratum` uint8[L, B], with its importance weight.
 
         count float64[L, S]: experiences per stratum; beta float64[L, 1]. Returns slots int64[L, B] and weights
-        float32[L, B]: (count·p)^(−β), p within the stratum, divided by the largest of the lane's batch.
+        float32[L, B]: (count·p)^(−β), p within the stratum, divided by the largest of the lane's batch, times the gate.
         """
+        gate = gate or self._no_gate
         if self._kernels is None:
             uniform = streams.uniform(Stream.DRAW, stratum.shape[1])
             slot, share = self.draw(uniform, stratum)
             number = count.gather(1, stratum.long()) if self.strata > 1 else count
-            return slot, _importance(share * number, beta)
+            return slot, _importance(share * number, beta) * gate.factor(slot)
         slots, weights = np.empty(stratum.shape, np.int64), np.empty(stratum.shape, np.float32)
-        key, tick = streams.advance(Stream.DRAW)
-        tree = (*self._arrays[:4], self._shape)
-        self._kernels.sample(tree, key, tick, stratum.numpy(), count.numpy(), beta.numpy(), slots, weights)
+        random, tree = streams.advance(Stream.DRAW), (*self._arrays[:4], self._shape)
+        arrays = (stratum.numpy(), count.numpy(), beta.numpy(), gate.numpy, slots, weights)
+        self._kernels.sample(tree, random, *arrays)
         return torch.from_numpy(slots), torch.from_numpy(weights)
 
     def draw(self, uniform: Tensor, stratum: Tensor) -> tuple[Tensor, Tensor]:
@@ -98,6 +147,7 @@ class WeightTree:
 
     def _draw_generic(self, uniform: Any, stratum: Any) -> tuple[Any, Any]:
         weight, label, sums, claims, lane = self._arrays
+        stratum = stratum.long() if isinstance(stratum, Tensor) else stratum  # torch takes uint8 for a mask
         running = sums[:, :, self.offsets[-1] :].cumsum(-1)
         total = running[lane, stratum, -1]
         node, rest = _locate(running, uniform * total, stratum, lane)
@@ -121,19 +171,20 @@ class WeightTree:
             return families.index_select(0, at.reshape(-1)).view(*at.shape, self.fan)
         return families.take(at, axis=0)
 
-    def learn(self, slot: Tensor, magnitude: Tensor, epsilon: float, exponent: Tensor, highest: Tensor) -> None:
-        """New weights (magnitude + ε)^exponent for drawn slots of the only stratum, skipping those renewed since.
-
-        slot int64[L, B], magnitude float32[L, B], exponent float64[L, 1]; `highest` float32[L] keeps the largest.
-        """
+    def learn(self, slot: Tensor, magnitude: Tensor, rule: Learning) -> None:
+        """New weights for drawn slots int64[L, B] from |δ| float32[L, B], skipping slots renewed since."""
         if self._kernels is not None:
-            arrays = (slot.numpy(), magnitude.numpy(), epsilon, exponent.numpy(), highest.numpy())
-            self._kernels.learn((*self._arrays[:4], self._shape), *arrays)
+            tree = (*self._arrays[:4], self._shape)
+            self._kernels.learn(tree, rule.state, slot.numpy(), magnitude.numpy(), *rule.numbers)
             return
         slot = self.settle(slot)
-        weight = ((magnitude.to(torch.float64) + epsilon) ** exponent).to(torch.float32)
-        self.set(slot, weight, torch.zeros(slot.shape, dtype=torch.uint8, device=self.device))
-        torch.maximum(highest, (weight * (slot >= 0)).amax(-1), out=highest)
+        at, kept = slot.clamp_min(0), slot >= 0
+        base = rule.base(magnitude)
+        label = self.label.gather(1, at) if self.strata > 1 else torch.zeros_like(at, dtype=torch.uint8)
+        self.set(slot, rule.weight(label, base, at), label)
+        torch.maximum(rule.highest, (base * kept).amax(-1), out=rule.highest)
+        if rule.error.shape[1]:
+            rule.error.scatter_(1, torch.where(kept, slot, rule.error.shape[1] - 1), magnitude)
 
     def set(self, slot: Tensor, weight: Tensor, label: Tensor) -> None:
         """Give slots int64[L, B] a weight float32[L, B] and a label uint8[L, B]; a negative slot is skipped.
@@ -166,7 +217,7 @@ class WeightTree:
         if self.strata == 1:
             sums[lane, 0, node] = _in_order(leaves)
         else:
-            label[lane, slot] = mark * kept + UNLABELLED * ~kept
+            label[lane, slot] = _unless(kept, mark)
             labels = self._family(label, lane, 0, node)
             for s in range(self.strata):
                 sums[lane, s, node] = _in_order(_masked(leaves, labels == s))
@@ -217,8 +268,7 @@ class WeightTree:
         self.weight.zero_()
         self.label.fill_(UNLABELLED)
         self.sums.zero_()
-        self.claims[:, :, 0] += 1
-        self.claims[:, :, 1] = -1
+        self.claims[:, :, 0] += 1  # claims stay: an update that answers a draw from before is stale
 
     def check(self) -> None:
         """Raise if a sum differs from a fresh build, a weight is negative or not finite, or a claim is impossible."""
@@ -263,6 +313,11 @@ def _masked(weight: Any, mask: Any) -> Any:
     return weight * mask
 
 
+def _unless(kept: Any, label: Any) -> Any:
+    """Labels uint8, none where not kept."""
+    return label.masked_fill(~kept, UNLABELLED) if isinstance(label, Tensor) else np.where(kept, label, UNLABELLED)
+
+
 def _importance(expected: Tensor, beta: Tensor) -> Tensor:
     weight = expected**-beta
     return (weight / weight.amax(-1, keepdim=True)).to(torch.float32)
@@ -286,7 +341,7 @@ def _locate(running: Any, rest: Any, stratum: Any, lane: Any) -> tuple[Any, Any]
         rest = torch.minimum(rest, running[lane, stratum, -1] * BELOW_ONE)
         wanted = rest[:, None, :].expand(-1, running.shape[1], -1).contiguous()
         found = torch.searchsorted(running, wanted, right=True)
-        node: Any = found.gather(1, stratum[:, None, :].long()).squeeze(1) if running.shape[1] > 1 else found.squeeze(1)
+        node: Any = found.gather(1, stratum[:, None, :]).squeeze(1) if running.shape[1] > 1 else found.squeeze(1)
         return node, rest - running[lane, stratum, (node - 1).clamp_min(0)] * (node > 0)
     rest = np.minimum(rest, running[lane, stratum, -1] * BELOW_ONE)
     node = np.empty(rest.shape, dtype=np.int64)

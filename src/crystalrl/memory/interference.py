@@ -71,26 +71,26 @@ def _newer_majority(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor)
     near = _alike(scene, rows, epsilon)
     newer = near & (scene.birth[:, None, :] > scene.birth[:, rows, None])
     differ = _differ(scene, rows, delta_r)
-    against, of = (newer & differ).sum(-1), newer.sum(-1)
+    against, of = _count(newer & differ), _count(newer)
     elders = near & ~newer
-    outlier = 2 * (elders & differ).sum(-1) > elders.sum(-1)
+    outlier = 2 * _count(elders & differ) > _count(elders)
     return (against >= 2) & (2 * against > of) & ~outlier
 
 
 def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
-    near = _alike(scene, rows, epsilon)
-    liquid = (scene.phase == LIQUID)[:, None, :]
+    liquid, solid = scene.phase == LIQUID, scene.phase > LIQUID
+    columns = torch.stack([liquid, liquid * scene.reward, solid, solid * scene.reward], -1)
+    counts = torch.bmm(_alike(scene, rows, epsilon).to(torch.float32), columns)
+    fresh_count, fresh_sum, elder_count, elder_sum = counts.unbind(-1)
     mine, delta_r = scene.reward[:, rows], delta_r[..., 0]
-    fresh, count = _mean(near & liquid, scene.reward)
-    elders, _ = _mean((near | _self(scene, rows)) & ~liquid, scene.reward)
+    fresh, elders = fresh_sum / fresh_count.clamp_min(1), (elder_sum + mine) / (elder_count + 1)
     against = ((fresh - mine).abs() > delta_r) & ((fresh - elders).abs() > delta_r / 2)
-    return (count >= FEWEST) & against & (scene.phase[:, rows] > LIQUID)
+    return (fresh_count >= FEWEST) & against & solid[:, rows]
 
 
-def _mean(mask: Tensor, rewards: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean reward over the mask [L, R, N] (0 if none), and how many."""
-    count = mask.sum(-1)
-    return (mask * rewards[:, None, :]).sum(-1) / count.clamp_min(1), count
+def _count(mask: Tensor) -> Tensor:
+    """Entries of the mask [L, R, N] per row; through floats, which torch adds up far faster than booleans."""
+    return mask.to(torch.float32).sum(-1)
 
 
 def _self(scene: Scene, rows: slice) -> Tensor:

@@ -33,12 +33,15 @@ class NStep:
         columns = self.layout.torch_views(rows)
         place = (self.length > 0).sum(-1)
         here = valid[..., None] & (torch.arange(self.n, device=rows.device) == place[..., None])
-        self.rows = torch.where(here[..., None], rows[:, :, None], self.rows)
-        self.last = torch.where(valid[..., None], rows, self.last)
         growing = valid[..., None] & ((self.length > 0) | here)
         step = self.gamma ** self.length.to(torch.float64) * columns["reward"].to(torch.float64)[..., None]
-        self.reward = torch.where(growing, torch.where(here, 0.0, self.reward) + step, self.reward)
-        self.length = self.length + growing
+        reward = torch.where(growing, torch.where(here, 0.0, self.reward) + step, self.reward)
+        if reward.device.type == "cpu" and not bool(torch.isfinite(reward.to(torch.float32)).all()):
+            raise ValueError("reward: wanted rewards whose n-step sum is finite in float32, got a larger sum")
+        self.reward.copy_(reward)
+        self.rows.copy_(torch.where(here[..., None], rows[:, :, None], self.rows))
+        self.last.copy_(torch.where(valid[..., None], rows, self.last))
+        self.length += growing
         ended = valid & (columns["ending"] > 0)
         closing = growing & (ended[..., None] | (self.length == self.n))
         return self._close(closing, columns["ending"])
@@ -67,9 +70,9 @@ class NStep:
         source = places + closed.sum(-1, keepdim=True)
         kept = (source < self.n).to(torch.int64)
         source = source.clamp_max(self.n - 1)
-        self.length = self.length.gather(-1, source) * kept
-        self.reward = self.reward.gather(-1, source) * kept
-        self.rows = self.rows.gather(2, source[..., None].expand_as(self.rows))
+        self.length.copy_(self.length.gather(-1, source) * kept)
+        self.reward.copy_(self.reward.gather(-1, source) * kept)
+        self.rows.copy_(self.rows.gather(2, source[..., None].expand_as(self.rows)))
 
     def clear(self) -> None:
         self.length.zero_()  # in place: `tensors` hands out live ones

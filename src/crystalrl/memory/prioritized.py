@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crystalrl.memory.draw import WeightTree
+from crystalrl.memory.draw import Learning, WeightTree
 from crystalrl.memory.ledger import Ring
 from crystalrl.random import Streams
 
@@ -70,6 +70,8 @@ class PrioritizedLedger:
         self.beta = per_lane("beta", params.beta, lanes, device)
         self.highest = torch.ones(lanes, dtype=torch.float32, device=device)
         """Largest draw weight seen so far: what a new experience gets."""
+        nothing = torch.zeros(lanes, 0, device=device)
+        self.rule = Learning(params.epsilon, self.alpha, self.highest, nothing, nothing)
         self._zeros = torch.zeros(0, dtype=torch.uint8)
 
     @property
@@ -112,7 +114,7 @@ class PrioritizedLedger:
         return self._zeros
 
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
-        self.tree.learn(slots, magnitude, self.params.epsilon, self.alpha, self.highest)
+        self.tree.learn(slots, magnitude, self.rule)
 
     def holds(self, slots: Tensor) -> bool:
         return self.ring.holds(slots)

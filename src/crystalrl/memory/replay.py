@@ -100,11 +100,10 @@ class ReplayMemory:
         if self._one and valid is None:
             return self._add_one()
         mask = self._all_valid if valid is None else self._mask("valid", valid)
+        closed, real = (rows, mask) if self.windows is None else self.windows.push(rows, mask)
         self.time += mask.sum(-1)
-        if self.windows is None:
-            return self._outer(self._store(rows, mask), self.spec.envs == 1)
-        closed, real = self.windows.push(rows, mask)
-        return self._outer_windows(self._store(closed, real))
+        slots = self._store(closed, real)
+        return self._outer(slots, self.spec.envs == 1) if self.windows is None else self._outer_windows(slots)
 
     def _add_one(self) -> Tensor:
         """The common case, without tensors: one lane, one environment, one step, on CPU."""

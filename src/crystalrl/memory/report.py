@@ -97,7 +97,7 @@ def loss_shares(ledger: CrystalLedger, pull: Tensor) -> dict[str, Tensor]:
     """
     weight = ledger.tree.weight[:, : ledger.slots].to(torch.float64)
     shares = torch.tensor(ledger.params.batch, dtype=torch.float64, device=weight.device) * (ledger.filled > 0)
-    gate = ledger.gate_of(ledger.c)
+    gate = ledger.gate.of(ledger.c)
     td, anchor = [], []
     for number in range(3):
         mine = weight * (ledger.phase == number + 1)

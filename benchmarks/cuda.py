@@ -1,0 +1,134 @@
+"""Speed and agreement on one CUDA device.
+
+    python benchmarks/cuda.py [--json FILE]
+
+Times a prioritized sample + update of 256 for 50 lanes of 100,000 slots inside a captured graph, checks that CUDA draws
+the slots that the CPU draws from the same uniforms, and runs a crystal memory through consolidations on both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from crystalrl import CrystalMemory, CrystalParams, Evaluation, PrioritizedMemory, ReservoirMemory, Transition
+from crystalrl.memory.draw import WeightTree
+from crystalrl.random import Stream, Streams
+
+LANES, SLOTS, BATCH = 50, 100_000, 256
+
+
+def filled(memory: Any, envs: int) -> Any:
+    """Fill a memory with random experiences through `add`, all lanes and environments at once."""
+    shape = (memory.lanes, envs)
+    for start in range(0, memory.capacity, envs):
+        generator = torch.Generator(memory.device).manual_seed(start)
+        draw = torch.rand(*shape, 10, generator=generator, device=memory.device)
+        memory.add(
+            Transition(draw[..., :4], (draw[..., 4] * 3).long(), draw[..., 5], draw[..., 6:], draw[..., 4] < 0.05)
+        )
+    return memory
+
+
+def captured(memory: Any) -> float:
+    """Seconds of sample + update in a captured graph."""
+    td = torch.rand(memory.lanes, BATCH, device="cuda")
+
+    def work() -> None:
+        memory.update(memory.sample(BATCH).index, td)
+
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            work()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    for _ in range(20):
+        graph.replay()
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    for _ in range(200):
+        graph.replay()
+    end.record()
+    torch.cuda.synchronize()
+    memory.check()
+    return begin.elapsed_time(end) / 200 / 1000
+
+
+def agreement() -> float:
+    """Share of draws that are the same on CPU and CUDA for the same uniforms and weights, three strata."""
+    trees = [WeightTree(4, 10_007, 3, device) for device in ("cpu", "cuda")]
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.rand(4, 10_007, generator=generator) ** 3
+    label = torch.randint(0, 3, (4, 10_007), generator=generator, dtype=torch.uint8)
+    for tree in trees:
+        tree.weight[:, :10_007] = weight.to(tree.device)
+        tree.label[:, :10_007] = label.to(tree.device)
+        tree.rebuild()
+    uniform = Streams([0, 1, 2, 3]).uniform(Stream.DRAW, 5000)
+    same = Streams([0, 1, 2, 3], "cuda").uniform(Stream.DRAW, 5000).cpu()
+    assert torch.equal(uniform, same), "uniforms differ between CPU and CUDA"
+    stratum = torch.randint(0, 3, uniform.shape, generator=generator, dtype=torch.uint8)
+    slots = [tree.draw(uniform.to(tree.device), stratum.to(tree.device))[0].cpu() for tree in trees]
+    return float((slots[0] == slots[1]).float().mean())
+
+
+def critic(batch: Any) -> Evaluation:
+    value = batch.obs.sum(-1)
+    return Evaluation(batch.reward - value, {"q": torch.stack([value, value * 2, value * 3], -1)})
+
+
+def crystals(device: str) -> tuple[torch.Tensor, torch.Tensor, float]:
+    """c and phases after a stream with consolidations, and seconds per consolidation."""
+    params = CrystalParams.anchored(time_unit=200, epsilon=0.5)
+    memory = CrystalMemory(
+        2000, obs=(4,), action=3, params=params, anchor={"q": (3,)}, lanes=4, envs=10, n_step=2, seed=0, device=device
+    )
+    taken, turns = 0.0, 0
+    for step in range(1000):
+        generator = torch.Generator().manual_seed(step)
+        draw = torch.rand(4, 10, 10, generator=generator).to(device)
+        memory.add(
+            Transition(draw[..., :4], (draw[..., 4] * 3).long(), draw[..., 5], draw[..., 6:], draw[..., 4] < 0.05)
+        )
+        if step > 5:  # the first windows are still open before
+            batch = memory.sample(64)
+            memory.update(batch.index, batch.reward)
+        if memory.due:
+            begin = time.perf_counter()
+            memory.consolidate(critic)
+            taken, turns = taken + time.perf_counter() - begin, turns + 1
+            memory.check()
+    return memory.ledger.c.cpu(), memory.ledger.phase.cpu(), taken / turns
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Speed and agreement on one CUDA device.")
+    parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    options = parser.parse_args()
+    shape: dict[str, Any] = {"obs": (4,), "action": 3, "device": "cuda", "lanes": LANES, "envs": 1000}
+    result: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
+    result["same_draws"] = agreement()
+    result["prioritized_sample_update_seconds"] = captured(filled(PrioritizedMemory(SLOTS, **shape), 1000))
+    result["reservoir_sample_update_seconds"] = captured(filled(ReservoirMemory(SLOTS, **shape), 1000))
+    anchor = {"q": (3,)}
+    crystal = CrystalMemory(SLOTS, params=CrystalParams.anchored(), anchor=anchor, **shape)
+    result["crystal_sample_update_seconds"] = captured(filled(crystal, 1000))
+    here, there = crystals("cpu"), crystals("cuda")
+    result["crystal_largest_difference_of_c"] = float((here[0] - there[0]).abs().max())
+    result["crystal_same_phase"] = float((here[1] == there[1]).float().mean())
+    result["consolidation_seconds_cuda_2000x4"] = there[2]
+    print(json.dumps(result, indent=2))
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Speed of learning: lane-updates per second, one update per step of eight environments, everything included.
+
+    python benchmarks/learners.py [--lanes 1 16 128 416] [--json FILE]
+
+Measured per design with 4,000 slots, all filled: acting, stepping and storing (collect), drawing, learning and telling
+the memory the TD errors (learn), and, for crystals, consolidation, spread over the steps between two of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from crystalrl.study.execute import best_device, prepare
+from crystalrl.study.plan import plan
+from crystalrl.study.run import Learner
+from crystalrl.study.spec import RunSpec
+
+PAPER = {"every": 400, "every_episode": False}
+DESIGNS: dict[str, dict[str, object]] = {
+    "uniform": {"memory": "uniform"},
+    "uniform + EWC": {"memory": "uniform", "method": "ewc"},
+    "prioritized": {"memory": "prioritized"},
+    "reservoir + distillation": {"memory": "reservoir", "method": "distill"},
+    "crystal, anchored": {"memory": "crystal", "preset": "anchored"},
+    "crystal, paper": {"memory": "crystal", "preset": "paper", "params": PAPER},
+}
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Milliseconds of one step of all lanes, by part."""
+
+    design: str
+    lanes: int
+    collect: float
+    learn: float
+    consolidate: float
+
+    @property
+    def rates(self) -> tuple[float, float]:
+        """Lane-updates per second of learning alone, and with everything."""
+        return self.lanes / self.learn * 1e3, self.lanes / (self.collect + self.learn + self.consolidate) * 1e3
+
+
+def measure(design: str, lanes: int, device: torch.device, seconds: float) -> Speed:
+    """Fill the memories, then time each part."""
+    (group,) = plan({"row": RunSpec("nav-8", seeds=tuple(range(lanes)), capacity=4000, **DESIGNS[design])})  # type: ignore[arg-type]
+    learner = Learner(group, device)
+    learner.begin(0)
+    for step in range(520):
+        learner.collect()
+        if step > 20 and step % 8 == 0:
+            learner.learn()
+        if learner.memory.due:
+            learner.memory.consolidate(learner.agent.evaluate)
+    collect, learn = (timed(part, device, seconds) for part in (learner.collect, learner.learn))
+    if DESIGNS[design]["memory"] != "crystal":
+        return Speed(design, lanes, collect, learn, 0.0)
+    whole = timed(lambda: learner.memory.consolidate(learner.agent.evaluate), device, seconds, at_once=1)
+    return Speed(design, lanes, collect, learn, whole * group.spec.envs / learner.memory.params.interval(4000))
+
+
+def timed(step: Callable[[], object], device: torch.device, seconds: float, at_once: int = 5) -> float:
+    """Milliseconds per call."""
+    count, started = 0, time.perf_counter()
+    while time.perf_counter() - started < seconds or count < at_once:
+        for _ in range(at_once):
+            step()
+        count += at_once
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+    return (time.perf_counter() - started) / count * 1e3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lanes", type=int, nargs="+", default=[1, 16, 128, 416])
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--device", default=best_device())
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    prepare(options.device)
+    print(f"{'ms of a step of all lanes':26} lanes  collect    learn  consolidate  updates/s  all included")
+    rows = []
+    for design in DESIGNS:
+        for lanes in options.lanes:
+            speed = measure(design, lanes, torch.device(options.device), options.seconds)
+            parts = f"{speed.collect:8.3f} {speed.learn:8.3f} {speed.consolidate:12.3f}"
+            print(f"{design:26} {lanes:5} {parts} {speed.rates[0]:10,.0f} {speed.rates[1]:13,.0f}", flush=True)
+            rows.append({**asdict(speed), "updates": speed.rates[0], "all_included": speed.rates[1]})
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(
+            json.dumps({"device": options.device, "torch": torch.__version__, "rows": rows}, indent=1)
+        )
+
+
+if __name__ == "__main__":
+    main()

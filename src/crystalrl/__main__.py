@@ -1,0 +1,5 @@
+"""`python -m crystalrl` is the command `crystalrl`."""
+
+from crystalrl.cli import main
+
+main()

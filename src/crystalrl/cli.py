@@ -1,0 +1,206 @@
+"""The command line: a thin shell around the library."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as Lines
+
+from crystalrl.report import html, live, markdown, text
+from crystalrl.report.text import Grid
+from crystalrl.study import catalogue
+from crystalrl.study.analysis import load_results
+from crystalrl.study.execute import best_device, execute, prepare
+from crystalrl.study.plan import plan
+from crystalrl.study.spec import SECTIONS, RunFields, RunSpec, Value
+from crystalrl.study.store import Store
+from crystalrl.study.tables import Table, load_study, pick, study_names
+
+
+@dataclass(frozen=True)
+class Run:
+    """Learn one suite with one design; listed values and seeds run side by side, as lanes.
+
+    Settings of the memory, the method and the agent: --params.NAME, --method-params.NAME, --agent-params.NAME; several
+    values separated by commas are all run.
+    """
+
+    spec: tyro.conf.OmitArgPrefixes[RunFields]
+    out: Path = Path("runs/run")
+    """Where results go; started again, an interrupted run goes on."""
+    device: str = ""
+    """cpu or cuda; empty: cuda where there is one."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Run a study: one that comes with the library, or a .toml file."""
+
+    name: tyro.conf.Positional[str]
+    tables: str = ""
+    """Some of its tables, separated by commas; empty: all."""
+    out: Path = Path("")
+    """Where results go; empty: runs/NAME."""
+    device: str = ""
+    """cpu or cuda; empty: cuda where there is one."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Render stored results: tables to the terminal, everything to report.html."""
+
+    folder: tyro.conf.Positional[Path]
+    docs: Path = Path("")
+    """Also write the tables of all results below the folder to this markdown file."""
+
+
+@dataclass(frozen=True)
+class Show:
+    """What exists, one line each."""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Six designs learn four tasks in a few minutes; then a table and a page."""
+
+    out: Path = Path("runs/demo")
+
+
+Command = (
+    Annotated[Run, tyro.conf.subcommand("run")]
+    | Annotated[Study, tyro.conf.subcommand("study")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
+    | Annotated[Show, tyro.conf.subcommand("list")]
+    | Annotated[Demo, tyro.conf.subcommand("demo")]
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of `crystalrl`."""
+    console = Console()
+    rest, sections = take_sections(sys.argv[1:] if arguments is None else arguments)
+    try:
+        command = tyro.cli(Command, prog="crystalrl", args=rest)
+        _obey(command, sections, console)
+    except (ValueError, FileNotFoundError) as error:
+        console.print(f"[red]error[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
+        raise SystemExit(2) from None
+
+
+def take_sections(arguments: Sequence[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """Split off `--params.NAME VALUE` and its kin: what is left, and section → name → value or values."""
+    rest: list[str] = []
+    sections: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    words = iter(arguments)
+    for word in words:
+        option, given, value = word.partition("=")
+        section, _, name = option.removeprefix("--").replace("-", "_").partition(".")
+        if not (word.startswith("--") and section in sections and name):
+            rest.append(word)
+            continue
+        sections[section][name] = parse_choice(value if given else next(words, ""))
+    return rest, sections
+
+
+def parse_choice(given: str) -> Value | list[Value]:
+    """A number, a truth value, a word, or several of them separated by commas."""
+    values = [_parse(part) for part in given.split(",")]
+    return values if len(values) > 1 else values[0]
+
+
+def _parse(word: str) -> Value:
+    if word.lower() in ("true", "false"):
+        return word.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    return word
+
+
+def _obey(command: object, sections: Mapping[str, Any], console: Console) -> None:
+    if any(sections.values()) and not isinstance(command, Run):
+        raise ValueError("settings such as --params.NAME belong to `crystalrl run`")
+    match command:
+        case Run(given, out, device):
+            spec = RunSpec(**{**vars(given), **sections})
+            catalogue.check(spec)
+            name = spec.memory if spec.method == "none" else f"{spec.memory}+{spec.method}"
+            _run_table(Table("", {spec.preset or name: spec}), out, device, console)
+        case Study(name, tables, out, device):
+            folder = out if out.name else Path("runs") / Path(name).stem
+            for key, table in pick(load_study(name), tables).items():
+                _run_table(table, folder / key, device, console)
+        case Report(folder, docs):
+            _report(folder, console)
+            if docs.name:
+                written = f"crystalrl report {folder} --docs {docs}"
+                console.print(f"Tables: {markdown.write_page(_folders(folder), docs, written)}", highlight=False)
+        case Show():
+            _list(console)
+        case Demo(out):
+            _demo(out, console)
+
+
+def _run_table(table: Table, out: Path, device: str, console: Console) -> None:
+    where = device or best_device()
+    prepare(where)
+    groups, store = plan(table.runs()), Store(out, table.to_toml())
+    live.follow(execute(groups, store, where), groups, console)
+    _report(out, console)
+
+
+def _report(folder: Path, console: Console) -> None:
+    for inner in _folders(folder):
+        results = load_results(inner)
+        console.print(f"\n[bold]{results.table.title or results.table.suite}[/bold]")
+        console.print(_lines(text.main_table(results)))
+        if len(results.rows) > 1:
+            console.print(_lines(text.comparison_table(results)))
+        console.print(text.headline(results), highlight=False)
+        console.print(f"The whole report: {html.write_report(inner)}", highlight=False)
+
+
+def _folders(folder: Path) -> list[Path]:
+    """The folder itself, or the results folders in it."""
+    found = [folder] if (folder / "spec.toml").is_file() else sorted(path.parent for path in folder.glob("*/spec.toml"))
+    if not found:
+        raise FileNotFoundError(f"{folder}: wanted a folder of results, found no spec.toml in it or below")
+    return found
+
+
+def _lines(grid: Grid) -> Lines:
+    lines = Lines(*grid.headings)
+    for line in grid.lines:
+        lines.add_row(*line)
+    return lines
+
+
+def _list(console: Console) -> None:
+    kinds = {"memories": catalogue.MEMORIES, "methods": catalogue.METHODS, "agents": catalogue.AGENTS}
+    sections = {"suites": catalogue.SUITES, **{k: {n: e.about for n, e in v.items()} for k, v in kinds.items()}}  # type: ignore[attr-defined]
+    sections["presets of the crystal memory"] = catalogue.presets()
+    sections["studies"] = {name: _about(load_study(name)) for name in study_names()}
+    for title, entries in sections.items():
+        console.print(f"[bold]{title}[/bold]")
+        for name, about in entries.items():
+            console.print(f"  {name:18} {about}", highlight=False, soft_wrap=True)
+
+
+def _about(tables: Mapping[str, Table]) -> str:
+    """A study in a line: its title, or the names of its tables."""
+    return tables[""].title if "" in tables else f"tables {', '.join(tables)}"
+
+
+def _demo(out: Path, console: Console) -> None:
+    (table,) = load_study("demo").values()
+    _run_table(table, out, "cpu", console)
+    console.print("On your own agent: see examples/, or `crystalrl run --help`.", highlight=False)

@@ -1,0 +1,221 @@
+"""Numba twins of the hot loops on CPU. Reached through `kernels.load()`, because importing this compiles.
+
+Each function has a reference that a test compares it with on the same random numbers: `fill_uniform` is
+`random.Streams.uniform`, all others are `memory.draw.WeightTree` without numba.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from crystalrl.kernels import BELOW_ONE, GOLDEN, MIX_1, MIX_2
+
+jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+golden, mix_1, mix_2 = np.uint64(GOLDEN), np.uint64(MIX_1), np.uint64(MIX_2)
+s30, s27, s31, s11, one = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11), np.uint64(1)
+
+
+@jit
+def _mix(x: Any) -> Any:
+    x = (x ^ (x >> s30)) * mix_1
+    x = (x ^ (x >> s27)) * mix_2
+    return x ^ (x >> s31)
+
+
+@jit
+def fill_uniform(key: Any, tick: Any, out: Any) -> None:
+    """key uint64[L], tick uint64 → out float64[L, B] in [0, 1)."""
+    for lane in range(out.shape[0]):
+        state = _mix(key[lane] + (tick + one) * golden)
+        for b in range(out.shape[1]):
+            state = state + golden
+            out[lane, b] = np.float64(_mix(state) >> s11) * 2.0**-53
+
+
+@jit
+def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
+    """Draw one slot per uniform; slot and share [L, B].
+
+    tree = (weight f32[L, N], label u8[L, N], sums f64[L, S, M], claims i32[L, N, 2], shape). Level by level for the
+    whole batch, not draw by draw: then the cache misses of different draws overlap.
+    """
+    weight, label, sums, claims, shape = tree
+    fan, levels, size, labelled = shape[0], shape[1], uniform.shape[1], label.shape[1] > 0
+    rest, inside = np.empty(size), np.empty(size)
+    for lane in range(uniform.shape[0]):
+        for b in range(size):
+            inside[b] = sums[lane, stratum[lane, b], shape[2 + levels - 1]]
+            rest[b] = uniform[lane, b] * inside[b]
+            share[lane, b] = inside[b]
+            slot[lane, b] = 0
+        for level in range(levels - 2, -1, -1):
+            for b in range(size):
+                s, base = stratum[lane, b], shape[2 + level] + slot[lane, b] * fan
+                left = min(rest[b], inside[b] * BELOW_ONE)
+                before, j = 0.0, 0
+                value = sums[lane, s, base]
+                while left >= before + value and j < fan - 1:
+                    before += value
+                    j += 1
+                    value = sums[lane, s, base + j]
+                rest[b], inside[b] = left - before, value
+                slot[lane, b] = slot[lane, b] * fan + j
+        for b in range(size):
+            s, base = stratum[lane, b], slot[lane, b] * fan
+            left = min(rest[b], inside[b] * BELOW_ONE)
+            running, chosen = 0.0, 0
+            for j in range(fan):
+                if not labelled or label[lane, base + j] == s:
+                    running += np.float64(weight[lane, base + j])
+                    if left < running:
+                        chosen = j
+                        break
+            slot[lane, b] = base + chosen
+            share[lane, b] = np.float64(weight[lane, base + chosen]) / share[lane, b]
+        for b in range(size):
+            claims[lane, slot[lane, b], 1] = claims[lane, slot[lane, b], 0]
+
+
+@jit
+def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: Any, slot: Any, out: Any) -> None:
+    """Draw, and weigh: out f32[L, B] = (count·share)^(−β) over its largest in the lane, times the gate.
+
+    random = (key u64[L], tick u64); count f64[L, S], beta f64[L, 1]; gate = (c f32[L, N], power f64[L, 1], floor
+    f64[L, 1]): max((1 − c)^power, floor), or 1 if c is empty.
+    """
+    key, tick = random
+    c, power, floor = gate
+    share, uniform = np.empty(stratum.shape), np.empty(stratum.shape)
+    fill_uniform(key, tick, uniform)
+    descend(tree, uniform, stratum, slot, share)
+    for lane in range(share.shape[0]):
+        highest = 0.0
+        for b in range(share.shape[1]):
+            share[lane, b] = (share[lane, b] * count[lane, stratum[lane, b]]) ** -beta[lane, 0]
+            highest = max(highest, share[lane, b])
+        for b in range(share.shape[1]):
+            out[lane, b] = share[lane, b] / highest
+            if c.shape[1] > 0:
+                plastic = (1.0 - np.float64(c[lane, slot[lane, b]])) ** power[lane, 0]
+                out[lane, b] *= max(plastic, floor[lane, 0])
+
+
+@jit
+def _sum_leaves(tree: Any, lane: int, s: Any, node: int) -> None:
+    weight, label, sums, _, shape = tree
+    labelled, total = label.shape[1] > 0, 0.0
+    for j in range(node * shape[0], (node + 1) * shape[0]):
+        if not labelled or label[lane, j] == s:
+            total += np.float64(weight[lane, j])
+    sums[lane, s, shape[2] + node] = total
+
+
+@jit
+def _sum_nodes(tree: Any, level: int, lane: int, s: Any, node: int) -> None:
+    sums, shape = tree[2], tree[4]
+    total, base = 0.0, shape[2 + level - 1] + node * shape[0]
+    for j in range(base, base + shape[0]):
+        total += sums[lane, s, j]
+    sums[lane, s, shape[2 + level] + node] = total
+
+
+@jit
+def raise_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
+    """Set weight and label of slots [L, B] in order (a negative slot is skipped) and recompute the sums above."""
+    weight, label, sums, _, shape = tree
+    labelled, strata, size = label.shape[1] > 0, sums.shape[1], slot.shape[1]
+    old, node = np.zeros(size, np.uint8), np.empty(size, np.int64)
+    for lane in range(slot.shape[0]):
+        for b in range(size):
+            i = slot[lane, b]
+            node[b] = i // shape[0] if i >= 0 else -1
+            if i >= 0:
+                weight[lane, i] = value[lane, b]
+            if i >= 0 and labelled:
+                old[b] = label[lane, i]
+                label[lane, i] = new_label[lane, b]
+        for level in range(shape[1]):
+            for b in range(size):
+                if node[b] < 0:
+                    continue
+                if level > 0:
+                    node[b] //= shape[0]
+                for s in (old[b], new_label[lane, b]):
+                    if s < strata and level == 0:
+                        _sum_leaves(tree, lane, s, node[b])
+                    elif s < strata:
+                        _sum_nodes(tree, level, lane, s, node[b])
+                    if new_label[lane, b] == old[b]:
+                        break
+
+
+@jit
+def raise_one(tree: Any, slot: int, value: float, new: int) -> None:
+    """Set weight and label of one slot of the only lane and recompute the sums above."""
+    weight, label, sums, _, shape = tree
+    old = np.uint8(new)
+    weight[0, slot] = value
+    if label.shape[1] > 0:
+        old = label[0, slot]
+        label[0, slot] = new
+    for s in (old, np.uint8(new)):
+        if s < sums.shape[1]:
+            node = slot // shape[0]
+            _sum_leaves(tree, 0, s, node)
+            for level in range(1, shape[1]):
+                node //= shape[0]
+                _sum_nodes(tree, level, 0, s, node)
+        if new == old:
+            break
+
+
+@jit
+def learn(tree: Any, state: Any, slot: Any, magnitude: Any, epsilon: float, exponent: Any, highest: Any) -> None:
+    """Reweigh drawn slots with (magnitude + ε)^exponent, except those renewed since.
+
+    state = (c, error) f32[L, N], both empty for a single stratum. With phases: glass weighs √c as much and crystal
+    c, whatever the error, and `error` is written.
+    """
+    claims, label, (c, error) = tree[3], tree[1], state
+    mark = np.zeros(slot.shape, np.uint8)
+    kept, value = np.empty(slot.shape, np.int64), np.empty(slot.shape, np.float32)
+    for lane in range(slot.shape[0]):
+        for b in range(slot.shape[1]):
+            i = slot[lane, b]
+            held = claims[lane, i, 1]
+            kept[lane, b] = -1 if held >= 0 and held != claims[lane, i, 0] else i
+            value[lane, b] = (np.float64(magnitude[lane, b]) + epsilon) ** exponent[lane, 0]
+            if kept[lane, b] >= 0:
+                highest[lane] = max(highest[lane], value[lane, b])
+            if kept[lane, b] >= 0 and c.shape[1] > 0:
+                error[lane, i] = magnitude[lane, b]
+                mark[lane, b] = label[lane, i]
+                if mark[lane, b] == 1:
+                    value[lane, b] *= np.sqrt(c[lane, i])
+                elif mark[lane, b] == 2:
+                    value[lane, b] = c[lane, i]
+                value[lane, b] = max(value[lane, b], np.float32(epsilon))
+        for b in range(slot.shape[1]):
+            claims[lane, slot[lane, b], 1] = -1
+    raise_sums(tree, kept, value, mark)
+
+
+@jit
+def build_sums(tree: Any) -> None:
+    """Recompute every sum from the leaves."""
+    weight, label, sums, _, shape = tree
+    fan, levels, labelled = shape[0], shape[1], label.shape[1] > 0
+    sums[:] = 0.0
+    for lane in range(weight.shape[0]):
+        for i in range(weight.shape[1]):
+            s = label[lane, i] if labelled else 0
+            if s < sums.shape[1]:
+                sums[lane, s, shape[2] + i // fan] += np.float64(weight[lane, i])
+        for s in range(sums.shape[1]):
+            for level in range(1, levels):
+                first, above = shape[2 + level - 1], shape[2 + level]
+                for j in range(above - first):
+                    sums[lane, s, above + j // fan] += sums[lane, s, first + j]

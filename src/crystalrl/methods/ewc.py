@@ -1,0 +1,112 @@
+"""Elastic weight consolidation (Kirkpatrick et al. 2017), per task and online (Schwarz et al. 2018).
+
+Both pull every parameter towards a centre with the strength of its Fisher information. Summed over tasks, the penalties
+Σ_k F_k·(θ − θ_k)² equal F·(θ − c)² up to a constant, with F = Σ F_k and c = Σ F_k·θ_k / F: so two rows per lane
+suffice, however many tasks there are. The online form lets F decay and centres on the newest parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from crystalrl.agents.networks import ROW, LaneMLP
+from crystalrl.agents.optimiser import PerLane, lane_column
+from crystalrl.memory.replay import ReplayMemory
+from crystalrl.methods.base import Learner, Method
+from crystalrl.random import Stream, Streams
+
+
+@dataclass(frozen=True)
+class EWCParams:
+    """Settings of elastic weight consolidation; `strength` may be one number per lane."""
+
+    strength: PerLane = 1000.0
+    """Factor of the penalty ½·Σ F·(θ − c)²; 0 switches it off."""
+    online: bool = False
+    """One decaying Fisher centred on the newest parameters, instead of the sum over tasks."""
+    decay: float = 0.95
+    """What the online form keeps of the old Fisher at each task."""
+    samples: int = 512
+    """Experiences from which a task's Fisher is measured."""
+
+    def __post_init__(self) -> None:
+        values = self.strength if isinstance(self.strength, Sequence) else (self.strength,)
+        if not all(value >= 0 for value in values):
+            raise ValueError(f"strength: wanted numbers ≥ 0, got {self.strength}")
+        if not 0 <= self.decay <= 1:
+            raise ValueError(f"decay: wanted a number in [0, 1], got {self.decay}")
+        if self.samples < 1:
+            raise ValueError(f"samples: wanted a whole number ≥ 1, got {self.samples}")
+
+
+class EWC(Method):
+    """Invariant: `fisher` and `centre` [L, P] change in place and only at the end of a task; fisher ≥ 0."""
+
+    def __init__(self, agent: Learner, params: EWCParams, streams: Streams) -> None:
+        lanes = agent.theta.shape[0]
+        self.params, self.streams = params, streams
+        self.strength = lane_column("strength", params.strength, lanes, agent.theta.device)
+        self.fisher = torch.zeros_like(agent.theta, requires_grad=False)
+        self.centre = agent.theta.detach().clone()
+
+    @property
+    def nbytes(self) -> int:
+        """Fisher and centre."""
+        return self.fisher.nbytes + self.centre.nbytes
+
+    def penalty(self, theta: Tensor) -> Tensor:
+        """[L]: strength · ½ · Σ F·(θ − c)²."""
+        pull = (self.fisher * (theta - self.centre).square()).reshape(len(theta), -1, ROW).sum(-1).sum(-1)
+        return 0.5 * self.strength.squeeze(1) * pull
+
+    def task_end(self, agent: Learner, memory: ReplayMemory, task: int) -> None:
+        """Measure the Fisher on replayed experiences and consolidate."""
+        size = min(self.params.samples, memory.capacity)
+        batch = memory.sample(size)
+        uniform = self.streams.uniform(Stream.EVALUATE, size * agent.actions)
+        signs = (2.0 * (uniform < 0.5) - 1.0).to(torch.float32).view(-1, size, agent.actions)
+        assert isinstance(batch.obs, Tensor)
+        measured = fisher_diagonal(agent.network, agent.theta, batch.obs, signs)
+        theta = agent.theta.detach()
+        if self.params.online:
+            self.fisher.mul_(self.params.decay).add_(measured)
+            self.centre.copy_(theta)
+        else:
+            self.fisher.add_(measured)
+            share = torch.where(self.fisher > 0, measured / self.fisher.clamp_min(1e-30), 1.0)
+            self.centre.lerp_(theta, share)
+
+
+def fisher_diagonal(network: LaneMLP, theta: Tensor, obs: Tensor, signs: Tensor) -> Tensor:
+    """Mean over the batch of Σ_a (∂Q_a/∂θ)², float32[L, P]: the Fisher of a unit Gaussian around Q.
+
+    signs [L, B, A] of ±1 make one backward pass stand for all actions: E[(Σ_a ±∂Q_a)²] = Σ_a (∂Q_a)². A sample's
+    gradient of a weight is input × output gradient, so its mean square is a product of squares.
+    """
+    inputs: list[Tensor] = []
+    outputs: list[Tensor] = []
+
+    def tap(index: int, x: Tensor, out: Tensor) -> Tensor:
+        inputs.append(x.detach())
+        outputs.append(out)
+        return out
+
+    total = (network(theta, obs, tap) * signs).sum()
+    slopes = torch.autograd.grad(total, outputs)
+    pieces = []
+    for x, slope in zip(inputs, slopes, strict=True):
+        weight = _mean_square_outer(x, slope)
+        pieces += [weight.flatten(1), slope.square().mean(1)]
+    padding = theta.new_zeros(theta.shape[0], network.size - network.used)
+    return torch.cat([*pieces, padding], dim=1)
+
+
+def _mean_square_outer(x: Tensor, slope: Tensor) -> Tensor:
+    """[L, in, out]: mean over B of (x [L, B, in] ⊗ slope [L, B, out])²."""
+    if slope.shape[-1] == 1:  # width one as a sum, for the same bits whatever the number of lanes
+        return (x.square() * slope.square()).mean(1).unsqueeze(-1)
+    return torch.bmm(x.square().transpose(1, 2), slope.square()) / x.shape[1]

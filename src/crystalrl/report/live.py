@@ -1,0 +1,62 @@
+"""Live progress in the terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from crystalrl.study.plan import Group
+from crystalrl.study.run import Consolidated, Event, Scored
+from crystalrl.study.run import Progress as Step
+
+COLUMNS = (
+    TextColumn("{task.description:24.24}"),
+    BarColumn(bar_width=24),
+    TextColumn("{task.fields[where]:>9}"),
+    TextColumn("{task.fields[speed]:>14}"),
+    TimeRemainingColumn(compact=True),
+    TextColumn("{task.fields[success]}"),
+    TextColumn("{task.fields[fill]}"),
+)
+REFRESH = 0.25
+"""Seconds between two updates of the display."""
+
+
+def follow(events: Iterable[tuple[int, Event]], groups: Sequence[Group], console: Console) -> None:
+    """Run a study's events to the end, showing task, speed, time left, success so far and how full each phase is."""
+    with Progress(*COLUMNS, console=console) as bars:
+        ids = [
+            bars.add_task(_title(group), total=group.steps, where="", speed="", success="", fill="") for group in groups
+        ]
+        started: dict[int, float] = {}
+        shown = 0.0
+        for number, event in events:
+            begun = started.setdefault(number, time.monotonic())
+            if isinstance(event, Scored):
+                bars.update(ids[number], success=_success(event))
+            elif isinstance(event, Consolidated):
+                bars.update(ids[number], fill=_fill(event.scalars))
+            elif isinstance(event, Step) and (time.monotonic() - shown > REFRESH or event.done == event.total):
+                shown = time.monotonic()
+                lanes, stages = len(groups[number].lanes), len(groups[number].lanes[0].stages)
+                speed = f"{event.done * lanes / max(shown - begun, 1e-3):,.0f} steps/s"
+                bars.update(ids[number], completed=event.done, where=f"task {event.stage + 1}/{stages}", speed=speed)
+
+
+def _title(group: Group) -> str:
+    names = list(dict.fromkeys(lane.method for lane in group.lanes))
+    return f"{', '.join(names)} ×{len(group.lanes)}"
+
+
+def _success(event: Scored) -> str:
+    """Mean score on what was learnt so far."""
+    return f"success {float(event.score[:, : event.after].mean()):.2f}" if event.after else ""
+
+
+def _fill(scalars: Mapping[str, Sequence[float]]) -> str:
+    """How many experiences each phase holds, on average over lanes."""
+    phases = [phase for phase in ("liquid", "glass", "crystal") if phase in scalars]
+    return " ".join(f"{phase} {sum(scalars[phase]) / len(scalars[phase]):.0f}" for phase in phases)

@@ -1,0 +1,1 @@
+"""Continual studies: specs, the loop, metrics, statistics, stored results."""

@@ -1,0 +1,85 @@
+"""Run a study where only PyTorch and NumPy are installed: `python -m crystalrl.study NAME --out FOLDER`.
+
+The same runs and files as `crystalrl study`, which shows more; `crystalrl report FOLDER` renders either.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from crystalrl.study.execute import best_device, execute, prepare
+from crystalrl.study.plan import Group, plan
+from crystalrl.study.run import Scored
+from crystalrl.study.store import Store
+from crystalrl.study.tables import Table, load_study, pick
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the command line and run."""
+    given = _parser().parse_args(arguments)
+    try:
+        tables = pick(load_study(given.name), given.tables)
+        if given.steps:
+            tables = {key: _shorter(table, given.steps) for key, table in tables.items()}
+        stop = time.monotonic() + 60 * given.minutes
+        jobs = _jobs(tables, given.out)[given.share[0] - 1 :: given.share[1]]
+    except ValueError as error:
+        raise SystemExit(f"error: {error}") from None
+    prepare(given.device)
+    for number, (name, group, store) in enumerate(jobs):
+        if store.has(group.key):
+            continue
+        if time.monotonic() > stop:
+            raise SystemExit(f"{given.minutes:g} minutes are over, {len(jobs) - number} runs are left: start again")
+        _run(name, group, store, given.device)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m crystalrl.study", description=__doc__)
+    parser.add_argument("name", help="a study that comes with the library, or a .toml file")
+    parser.add_argument("--out", type=Path, required=True, help="where results go; an interrupted study goes on there")
+    parser.add_argument("--tables", default="", help="some of its tables, separated by commas; default: all")
+    parser.add_argument("--device", default=best_device())
+    parser.add_argument("--minutes", type=float, default=1e9, help="begin no further run after so many")
+    parser.add_argument("--share", type=_share, default=(1, 1), help="2/3: the second of three processes")
+    parser.add_argument("--steps", type=int, default=0, help="per task, instead of the study's own: to try it out")
+    return parser
+
+
+def _share(text: str) -> tuple[int, int]:
+    part, _, parts = text.partition("/")
+    if not (part.isdigit() and parts.isdigit() and 1 <= int(part) <= int(parts)):
+        raise argparse.ArgumentTypeError(f"wanted such as 1/2, got {text!r}")
+    return int(part), int(parts)
+
+
+def _shorter(table: Table, steps: int) -> Table:
+    return replace(table, rows={name: replace(spec, steps=steps) for name, spec in table.rows.items()})
+
+
+def _jobs(tables: Mapping[str, Table], out: Path) -> list[tuple[str, Group, Store]]:
+    """Every run of all tables, with its store; the longest first."""
+    jobs = [
+        (key, group, store)
+        for key, table in tables.items()
+        for store in [Store(out / key, table.to_toml())]
+        for group in plan(table.runs())
+    ]
+    return sorted(jobs, key=lambda job: -len(job[1].lanes) * job[1].steps * job[1].spec.capacity)
+
+
+def _run(name: str, group: Group, store: Store, device: str) -> None:
+    rows, started = ", ".join(dict.fromkeys(lane.method for lane in group.lanes)), time.monotonic()
+    for _, event in execute([group], store, device):
+        if isinstance(event, Scored) and event.after:
+            score = float(event.score[:, : event.after].mean())
+            print(f"{name}: {rows} ×{len(group.lanes)}, task {event.after}: {score:.3f}, ", end="")
+            print(f"{time.monotonic() - started:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

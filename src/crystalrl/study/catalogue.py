@@ -1,0 +1,218 @@
+"""What a spec's names stand for: one dict literal per kind. To add a memory, add a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any
+
+import torch
+
+from crystalrl.agents import DQN, DQNParams
+from crystalrl.memory import CrystalMemory, PrioritizedMemory, ReservoirMemory, UniformMemory
+from crystalrl.memory.prioritized import PrioritizedParams
+from crystalrl.memory.replay import ReplayMemory
+from crystalrl.memory.reservoir import ReservoirParams
+from crystalrl.memory.spec import StorageOptions
+from crystalrl.methods import EWC, Distill, DistillParams, EWCParams, Method
+from crystalrl.params import CrystalParams, floats
+from crystalrl.random import Streams
+from crystalrl.study.spec import RunSpec, unknown
+from crystalrl.suites.base import Suite
+from crystalrl.suites.nav import Nav, NavName
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Settings of what has none."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One entry: what it is in a line, the class of its settings, which of them may differ between lanes."""
+
+    about: str
+    params: type[Any]
+    per_lane: tuple[str, ...] = ()
+    presets: tuple[str, ...] = ()
+
+    def settings(self, preset: str, values: Values) -> Any:
+        """The settings, checked."""
+        return self.params(**values)
+
+    def lane_numbers(self, preset: str, values: Values) -> dict[str, Any]:
+        """What may differ between lanes, given or not: name → number, or None where it is switched off."""
+        settings = self.settings(preset, values)
+        return {name: getattr(settings, name) for name in self.per_lane}
+
+
+@dataclass(frozen=True)
+class MemoryKind(Kind):
+    """A memory: its class, and whether `add` looks at the host's clock (then it cannot be recorded in a graph)."""
+
+    memory: Any = None
+    host_clock: bool = False
+
+    def build(self, capacity: int, preset: str, values: Values, storage: StorageOptions) -> ReplayMemory:
+        """A memory for every lane."""
+        made: ReplayMemory = self.memory(capacity, **values, **storage)
+        return made
+
+
+@dataclass(frozen=True)
+class CrystalKind(MemoryKind):
+    """The crystal memory: presets, and three notations: "off" is None, "6:2:8" shares, the rest as in CrystalParams."""
+
+    def settings(self, preset: str, values: Values) -> CrystalParams:
+        make = getattr(CrystalParams, preset) if preset else CrystalParams
+        params: CrystalParams = make(**{name: _notation(value) for name, value in values.items()})
+        return params
+
+    def build(self, capacity: int, preset: str, values: Values, storage: StorageOptions) -> ReplayMemory:
+        params = self.settings(preset, values)
+        anchored = any(floats(params.kappa)) or params.settle is not None
+        shape = {"q": (storage["action"],)} if anchored else None
+        return CrystalMemory(capacity, params=params, anchor=shape, **storage)  # type: ignore[arg-type]
+
+
+def _notation(value: Any) -> Any:
+    if value == "off":
+        return None
+    return tuple(float(share) for share in value.split(":")) if isinstance(value, str) and ":" in value else value
+
+
+MEMORIES: dict[str, MemoryKind] = {
+    "uniform": MemoryKind("the newest experiences, drawn uniformly (VR)", Plain, memory=UniformMemory),
+    "prioritized": MemoryKind(
+        "drawn by TD error (PER)", PrioritizedParams, ("alpha", "beta"), memory=PrioritizedMemory
+    ),
+    "reservoir": MemoryKind(
+        "half recent, half a uniform sample of everything", ReservoirParams, memory=ReservoirMemory
+    ),
+    "crystal": CrystalKind(
+        "experiences that crystallize with use and melt when contradicted",
+        CrystalParams,
+        tuple(f.name for f in fields(CrystalParams) if "PerLane" in str(f.type)),
+        ("paper", "anchored", "robotics", "games", "navigation"),
+        host_clock=True,
+    ),
+}
+
+METHODS: dict[str, Kind] = {
+    "none": Kind("nothing beside the memory", Plain),
+    "ewc": Kind("elastic weight consolidation", EWCParams, ("strength",)),
+    "distill": Kind("stored outputs as anchors, told the boundaries", DistillParams, ("coefficient",)),
+}
+
+AGENTS: dict[str, Kind] = {"dqn": Kind("double Q-learning, optional dueling", DQNParams, ("learning_rate",))}
+
+SUITES: dict[str, str] = {
+    "nav-N": "N navigation tasks, the id in the observation",
+    "nav-N-redefined": "then tasks 1 and 2 again with other goals",
+    "nav-N-hidden": "no id: landmarks tell the tasks apart",
+    "cartpole": "one task through Gymnasium, on CPU",
+}
+
+
+def presets() -> dict[str, str]:
+    """The crystal memory's presets, each in a line."""
+    return {
+        name: (getattr(CrystalParams, name).__doc__ or "").partition("\n")[0] for name in MEMORIES["crystal"].presets
+    }
+
+
+def kinds_of(spec: RunSpec) -> dict[str, Kind]:
+    """The catalogue entry behind each section of a spec."""
+    named = (("params", "memory", MEMORIES), ("method_params", "method", METHODS), ("agent_params", "agent", AGENTS))
+    out: dict[str, Kind] = {}
+    for section, what, known in named:
+        name = getattr(spec, what)
+        if name not in known:
+            raise ValueError(unknown(what, name, set(known)))
+        out[section] = known[name]
+    return out
+
+
+def check(spec: RunSpec) -> None:
+    """Raise, naming the field, for any name or value that could only fail later."""
+    check_suite(spec.suite)
+    kinds = kinds_of(spec)
+    presets = kinds["params"].presets
+    if spec.preset and spec.preset not in presets:
+        raise ValueError(
+            unknown("preset", spec.preset, set(presets))
+            if presets
+            else f"preset: {spec.memory} has none, got {spec.preset!r}"
+        )
+    for cell in spec.cells().values():
+        for section, kind in kinds.items():
+            known = {f.name for f in fields(kind.params)}
+            for name in getattr(cell, section):
+                if name not in known:
+                    raise ValueError(
+                        unknown(f"{section}.{name}", name, known)
+                        if known
+                        else f"{section}: none are known, got {name!r}"
+                    )
+            try:
+                kind.settings(cell.preset, getattr(cell, section))
+            except ValueError as error:
+                raise ValueError(f"{section}.{error}") from error
+            except TypeError as error:
+                raise ValueError(f"{section}: wanted values of the right kind, got {getattr(cell, section)}") from error
+
+
+def check_suite(name: str) -> None:
+    """Raise if no suite has this name."""
+    if name == "cartpole":
+        return
+    try:
+        NavName.parse(name)
+    except ValueError:
+        number = re.search(r"\d+", name)
+        known = [suite.replace("N", number[0] if number else "8") for suite in SUITES]
+        near = get_close_matches(name, known, n=1, cutoff=0.4)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(f"suite: wanted {', '.join(SUITES)}, got {name!r}{hint}") from None
+
+
+def make_suite(name: str, seeds: Sequence[int], device: torch.device) -> Suite:
+    """The tasks of every lane."""
+    if name != "cartpole":
+        return Nav(name, seeds, device)
+    from crystalrl.suites.classic import CartPole  # Gymnasium is imported only where it is used
+
+    return CartPole(seeds, device)
+
+
+def make_agent(spec: RunSpec, suite: Suite, streams: Streams, values: Values) -> DQN:
+    """The agents of every lane."""
+    return DQN(suite.obs, suite.actions, DQNParams(**values), streams)
+
+
+def make_method(spec: RunSpec, agent: DQN, memory: ReplayMemory, values: Values) -> Method:
+    """The method, bound to agent and memory."""
+    if spec.method == "ewc":
+        return EWC(agent, EWCParams(**values), Streams(memory.streams.seeds.tolist(), memory.device))
+    if spec.method == "distill":
+        return Distill(agent, memory, DistillParams(**values))
+    return Method()
+
+
+def make_memory(spec: RunSpec, suite: Suite, agent: DQN, values: Values) -> ReplayMemory:
+    """The memories of every lane, for what the suite shows and the agent discounts."""
+    storage: StorageOptions = {
+        "obs": (suite.obs,),
+        "action": suite.actions,
+        "lanes": len(agent.theta),
+        "envs": spec.envs,
+        "gamma": agent.params.gamma,
+        "context": suite.context,
+        "seed": agent.streams.seeds.tolist(),
+        "device": agent.theta.device,
+    }
+    return MEMORIES[spec.memory].build(spec.capacity, spec.preset, values, storage)

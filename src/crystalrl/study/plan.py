@@ -1,0 +1,100 @@
+"""From specs to lane-batched runs: everything that shares its shapes learns side by side."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from crystalrl.study.catalogue import kinds_of
+from crystalrl.study.spec import SECTIONS, RunSpec
+from crystalrl.suites.nav import NavName
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One learner: the row it belongs to, the cell (row and listed values), its seed, and its stages in order."""
+
+    method: str
+    cell: str
+    seed: int
+    stages: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Lanes that learn in one run. `values` holds, per section, scalars or one number per lane."""
+
+    spec: RunSpec
+    """What all lanes share; its seeds and per-lane numbers are those of the first lane."""
+    lanes: tuple[Lane, ...]
+    values: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def key(self) -> str:
+        """A short name that changes with anything that could change the scores."""
+        text = json.dumps(asdict(self), sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def steps(self) -> int:
+        """Environment steps of every lane."""
+        return len(self.lanes[0].stages) * self.spec.steps
+
+
+def plan(rows: Mapping[str, RunSpec]) -> list[Group]:
+    """Group the lanes of all rows by structure, in the order of first appearance."""
+    members: dict[str, list[tuple[Lane, RunSpec]]] = {}
+    for name, spec in rows.items():
+        for label, cell in spec.cells().items():
+            lanes = _lanes(name, f"{name} {label}".strip(), cell)
+            members.setdefault(_structure(cell), []).extend((lane, cell) for lane in lanes)
+    return [_group(pairs) for pairs in members.values()]
+
+
+def _lanes(method: str, cell: str, spec: RunSpec) -> list[Lane]:
+    stages = range(len(stage_tasks(spec.suite)))
+    if spec.scratch:
+        return [Lane(method, cell, seed, (stage,)) for seed in spec.seeds for stage in stages]
+    return [Lane(method, cell, seed, tuple(stages)) for seed in spec.seeds]
+
+
+def stage_tasks(suite: str) -> tuple[int, ...]:
+    """Task id of every stage of a suite."""
+    return (0,) if suite == "cartpole" else NavName.parse(suite).tasks
+
+
+def _structure(spec: RunSpec) -> str:
+    """What lanes of one run must share: all but seeds and the numbers that may differ between lanes."""
+    shared = asdict(spec)
+    shared.pop("seeds")
+    for section, kind in kinds_of(spec).items():
+        given = getattr(spec, section)
+        shared[section] = {name: value for name, value in given.items() if name not in kind.per_lane}
+        shared[section] |= {n: None for n, v in kind.lane_numbers(spec.preset, given).items() if v is None}
+    return json.dumps(shared, sort_keys=True, default=str)
+
+
+def _group(pairs: Sequence[tuple[Lane, RunSpec]]) -> Group:
+    specs = [spec for _, spec in pairs]
+    values = {section: _values(specs, section) for section in SECTIONS}
+    return Group(specs[0], tuple(lane for lane, _ in pairs), values)
+
+
+def _values(specs: Sequence[RunSpec], section: str) -> dict[str, Any]:
+    """What any lane was given: shared values as they are, numbers per lane filled up with the preset's."""
+    kind = kinds_of(specs[0])[section]
+    given = dict.fromkeys(name for spec in specs for name in getattr(spec, section))
+    numbers = [kind.lane_numbers(spec.preset, getattr(spec, section)) for spec in specs]
+    return {
+        name: _column([each[name] for each in numbers]) if name in kind.per_lane else getattr(specs[0], section)[name]
+        for name in given
+    }
+
+
+def _column(values: list[Any]) -> Any:
+    """One value if all lanes agree, else one per lane."""
+    same = all(value == values[0] for value in values)
+    return values[0] if same else tuple(float(value) for value in values)

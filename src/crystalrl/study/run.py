@@ -1,0 +1,162 @@
+"""The loop. `run` is a generator: it learns, and tells its caller what happened; it prints and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from crystalrl.random import Streams
+from crystalrl.study import catalogue
+from crystalrl.study.capture import Captured
+from crystalrl.study.plan import Group
+from crystalrl.suites.base import every_stage
+
+
+@dataclass(frozen=True)
+class Built:
+    """The run is set up; bytes of memory per lane, the method's own included."""
+
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands: steps done and to do per lane, over all stages."""
+
+    stage: int
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Score float64[L] on the stage being learnt, after `step` steps of it."""
+
+    stage: int
+    step: int
+    score: Tensor
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores float64[L, S] on every stage after `after` stages were learnt (0: untrained)."""
+
+    after: int
+    score: Tensor
+
+
+@dataclass(frozen=True)
+class Consolidated:
+    """What the newest consolidation reports, after `done` steps: name → number per lane.
+
+    Told at the points of the learning curve only, because reading it waits for the device.
+    """
+
+    done: int
+    scalars: Mapping[str, Sequence[float]]
+
+
+Event = Built | Progress | Curve | Scored | Consolidated
+
+
+class Learner:
+    """Everything that learns in one run. Invariant: on CUDA every tensor it touches in a step stays where it is."""
+
+    def __init__(self, group: Group, device: torch.device) -> None:
+        spec, seeds = group.spec, [lane.seed for lane in group.lanes]
+        self.spec, self.device, self.group = spec, device, group
+        self.suite = catalogue.make_suite(spec.suite, seeds, device)
+        self.world = self.suite.world(spec.envs)
+        self.agent = catalogue.make_agent(spec, self.suite, Streams(seeds, device), group.values["agent_params"])
+        self.memory = catalogue.make_memory(spec, self.suite, self.agent, group.values["params"])
+        self.method = catalogue.make_method(spec, self.agent, self.memory, group.values["method_params"])
+        self.scorer = self.suite.scorer(spec.episodes)
+        self.schedule = torch.tensor([lane.stages for lane in group.lanes], device=device)
+        self.clock = torch.zeros((), device=device)
+        """Environment steps since the stage began."""
+        self._adds_inside = not catalogue.MEMORIES[spec.memory].host_clock
+        self._walk = Captured(self._step, device, self.suite.capturable)
+        self.learn = Captured(self._learn, device)
+
+    def begin(self, stage: int) -> None:
+        """Put every lane at the start of its stage."""
+        self.clock.zero_()
+        self.world.begin(self.schedule[:, stage])
+        self.method.task_start(self.agent, self.memory, stage)
+
+    def end(self, stage: int) -> None:
+        self.method.task_end(self.agent, self.memory, stage)
+
+    def collect(self) -> None:
+        """Act in every environment once and remember it."""
+        self._walk()
+        if not self._adds_inside:
+            self._remember()
+
+    def _step(self) -> None:
+        """The part of `collect` that a graph can hold; a recorded `transition` is renewed in place by each replay."""
+        spec = self.spec
+        fallen = (1 - spec.epsilon) * self.clock / max(spec.explore * spec.steps, 1.0)
+        action = self.agent.act(self.world.obs, (1 - fallen).clamp_min(spec.epsilon))
+        self.transition = self.world.step(action)
+        self.clock += spec.envs
+        if self._adds_inside:
+            self._remember()
+
+    def _remember(self) -> None:
+        self.method.stored(self.memory.add(self.transition))
+
+    def _learn(self) -> None:
+        """Replay one batch."""
+        batch = self.method.augment(self.memory.sample(self.spec.batch))
+        self.memory.update(batch.index, self.agent.update(batch, self.method).td_error)
+
+    def score_all(self) -> Tensor:
+        """float64[L, S] on every stage."""
+        stages = every_stage(self.suite, len(self.group.lanes), self.device)
+        return self.scorer.score(self.agent.greedy, stages).cpu()
+
+    def score_current(self, stage: int) -> Tensor:
+        """float64[L] on the stage being learnt."""
+        return self.scorer.score(self.agent.greedy, self.schedule[:, stage : stage + 1]).squeeze(1).cpu()
+
+
+def run(group: Group, device: torch.device | str = "cpu") -> Iterator[Event]:
+    """Learn all stages in order, every lane its own."""
+    learner = Learner(group, torch.device(device))
+    yield Built((learner.memory.nbytes + learner.method.nbytes) // len(group.lanes))
+    yield Scored(0, learner.score_all())
+    for stage in range(learner.schedule.shape[1]):
+        learner.begin(stage)
+        report = None
+        for event in interact(learner, stage):
+            if event.done > group.spec.warmup:
+                learner.learn()
+            if learner.memory.due:
+                report = learner.memory.consolidate(learner.agent.evaluate)
+            if point := _curve_step(group, event):
+                yield Curve(stage, point, learner.score_current(stage))
+                if report is not None:
+                    yield Consolidated(event.done, report.per_lane())
+            yield event
+        learner.end(stage)
+        yield Scored(stage + 1, learner.score_all())
+
+
+def interact(learner: Learner, stage: int) -> Iterator[Progress]:
+    """Act in all environments, step by step, until the stage's steps are used up."""
+    spec, total = learner.spec, learner.group.steps
+    for step in range(spec.steps // spec.envs):
+        learner.collect()
+        yield Progress(stage, stage * spec.steps + (step + 1) * spec.envs, total)
+
+
+def _curve_step(group: Group, event: Progress) -> int | None:
+    """Steps into the stage if a point of its learning curve is due now."""
+    spec = group.spec
+    within = event.done - event.stage * spec.steps
+    every = max(spec.steps // spec.envs // spec.points, 1) * spec.envs
+    return within if within % every == 0 and within // every <= spec.points else None

@@ -1,0 +1,172 @@
+"""What to run: a dataclass that is also a TOML file and a command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import product
+from typing import Annotated, Any
+
+try:
+    import tyro
+except ModuleNotFoundError:  # no command line then; studies run without it
+    SEEDS: Any = None
+else:
+    SEEDS = tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="FIRST:STOP,…",
+        instance_from_str=lambda words: parse_seeds(words[0]),
+        is_instance=lambda value: isinstance(value, tuple),
+        str_from_instance=lambda value: [",".join(map(str, value))],
+    )
+
+Value = bool | int | float | str
+Choice = Value | Sequence[Value]
+"""One value, or several: then every one of them is run, as lanes where it is a number per lane."""
+
+SECTIONS = ("params", "method_params", "agent_params")
+
+
+def parse_seeds(text: str | int | Sequence[int]) -> tuple[int, ...]:
+    """Seeds from "0:16", "3", "0,2,5" or "0:4,1000:1004", or from a list."""
+    if isinstance(text, int):
+        return (text,)
+    if not isinstance(text, str):
+        return tuple(text)
+    seeds: list[int] = []
+    try:
+        for part in text.split(","):
+            first, _, stop = part.partition(":")
+            seeds += range(int(first), int(stop)) if stop else [int(first)]
+    except ValueError:
+        raise ValueError(f"seeds: wanted such as 0:16 or 0,2,5, got {text!r}") from None
+    return tuple(seeds)
+
+
+@dataclass(frozen=True)
+class RunFields:
+    """One way to learn one suite: an agent, a memory, a method, and the seeds to run it with. As given, unchecked."""
+
+    suite: tyro.conf.Positional[str] = "nav-8"
+    """The sequence of tasks: nav-N, nav-N-redefined, nav-N-hidden."""
+    agent: str = "dqn"
+    memory: str = "uniform"
+    preset: str = ""
+    """A named configuration of the memory, where it has some."""
+    method: str = "none"
+    """What protects old tasks beside the memory."""
+    seeds: Annotated[tuple[int, ...], SEEDS] = (0,)
+    """One lane each: 0:16, or 0,2,5."""
+    steps: int = 12_000
+    """Environment steps per task and lane, over all its environments together."""
+    capacity: int = 1_000
+    """Experiences the memory of a lane holds."""
+    batch: int = 128
+    envs: int = 8
+    """Parallel environments per lane; one update follows each step of all of them."""
+    warmup: int = 200
+    """Environment steps before the first update."""
+    epsilon: float = 0.1
+    """Share of random actions once exploration has come down from 1."""
+    explore: float = 0.3
+    """Share of each task over which it comes down."""
+    episodes: int = 32
+    """Test episodes per task, lane and evaluation."""
+    points: int = 10
+    """Points of the learning curve of each task."""
+    scratch: bool = False
+    """Learn every stage separately, each from a fresh agent: the reference for transfer."""
+    params: tyro.conf.Suppress[Mapping[str, Choice]] = field(default_factory=dict)
+    """Of the memory."""
+    method_params: tyro.conf.Suppress[Mapping[str, Choice]] = field(default_factory=dict)
+    agent_params: tyro.conf.Suppress[Mapping[str, Choice]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunSpec(RunFields):
+    """`RunFields` whose numbers make sense; `catalogue.check` looks at the names."""
+
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ValueError(f"{name}: wanted a whole number ≥ {least}, got {value!r}")
+        for name in ("epsilon", "explore"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name}: wanted a number in [0, 1], got {getattr(self, name)!r}")
+        if not self.seeds or min(self.seeds) < 0:
+            raise ValueError(f"seeds: wanted at least one, each ≥ 0, got {list(self.seeds)}")
+        repeated = sorted({seed for seed in self.seeds if self.seeds.count(seed) > 1})
+        if repeated:
+            raise ValueError(f"seeds: wanted each once, got {repeated} more than once")
+        if self.steps < self.envs:
+            raise ValueError(f"steps: wanted at least one per environment ({self.envs}), got {self.steps}")
+        if self.batch > self.capacity:
+            raise ValueError(f"batch: wanted at most the capacity {self.capacity}, got {self.batch}")
+
+    def cells(self) -> dict[str, RunSpec]:
+        """Every combination of the listed values as a spec with one value each; its label says what differs."""
+        choices = [
+            [(section, name, value) for value in given]
+            for section in SECTIONS
+            for name, given in getattr(self, section).items()
+            if isinstance(given, Sequence) and not isinstance(given, str)
+        ]
+        out = {}
+        for combination in product(*choices):
+            sections: dict[str, Any] = {section: dict(getattr(self, section)) for section in SECTIONS}
+            for section, name, value in combination:
+                sections[section][name] = value
+            label = " ".join(f"{name}={value}" for _, name, value in combination)
+            out[label] = replace(self, **sections)
+        return out
+
+
+_LEAST = {"steps": 1, "capacity": 1, "batch": 1, "envs": 1, "warmup": 0, "episodes": 1, "points": 1}
+
+
+def spec_from(values: Mapping[str, Any]) -> RunSpec:
+    """A spec from TOML values; unknown keys are errors that name the nearest known one."""
+    known = {f.name for f in fields(RunSpec)}
+    for name in values:
+        if name not in known:
+            raise ValueError(unknown("field", name, known))
+    given = dict(values)
+    if "seeds" in given:
+        given["seeds"] = parse_seeds(given["seeds"])
+    return RunSpec(**given)
+
+
+def spec_values(spec: RunSpec) -> dict[str, Any]:
+    """TOML values of a spec: what differs from the defaults, and always the names."""
+    default = asdict(RunSpec())
+    named = {"suite", "agent", "memory", "method", "seeds", "steps"}
+    values = {name: value for name, value in asdict(spec).items() if name in named or value != default[name]}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def to_toml(values: Mapping[str, Any], path: str = "") -> str:
+    """Nested mappings of numbers, strings, booleans and lists as TOML."""
+    lines = [
+        f"{_key(k)} = {json.dumps(v, ensure_ascii=False)}" for k, v in values.items() if not isinstance(v, Mapping)
+    ]
+    parts = ["\n".join(lines)] if lines else []
+    for name, table in values.items():
+        if isinstance(table, Mapping):
+            inner = f"{path}.{_key(name)}" if path else _key(name)
+            parts.append(f"[{inner}]\n{to_toml(table, inner)}")
+    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def _key(name: str) -> str:
+    return name if name.replace("_", "").replace("-", "").isalnum() and name.isascii() else json.dumps(name)
+
+
+def unknown(what: str, got: str, known: Sequence[str] | set[str]) -> str:
+    """The message for a name that does not exist, with the nearest one that does."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(got, list(known), n=1, cutoff=0.4)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return f"{what}: wanted one of {', '.join(sorted(known))}, got {got!r}{hint}"

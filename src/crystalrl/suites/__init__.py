@@ -1,0 +1,1 @@
+"""Task suites: navigation on the learner's device, and classic control through Gymnasium."""

@@ -1,0 +1,35 @@
+"""The crystallization law, as far as it can be known: exact where possible, bounded and labelled elsewhere.
+
+Start with `Crystallization`; `design` goes from wishes to parameters. Needs SciPy; nothing here is on the hot path.
+"""
+
+from crystalrl.theory.covering import Covering, covering, value_error_bound
+from crystalrl.theory.finite_volume import Evolution, Options
+from crystalrl.theory.fluctuations import CorrelationTimes, Fluctuation, Mixture
+from crystalrl.theory.forgetting import Forgetting
+from crystalrl.theory.law import Crystallization
+from crystalrl.theory.sizing import Contents, Design, Thresholds, Wish, design, selectivity
+from crystalrl.theory.stationary import Occupancy, Stationary
+from crystalrl.theory.transient import Answer
+
+__all__ = [
+    "Answer",
+    "Contents",
+    "CorrelationTimes",
+    "Covering",
+    "Crystallization",
+    "Design",
+    "Evolution",
+    "Fluctuation",
+    "Forgetting",
+    "Mixture",
+    "Occupancy",
+    "Options",
+    "Stationary",
+    "Thresholds",
+    "Wish",
+    "covering",
+    "design",
+    "selectivity",
+    "value_error_bound",
+]

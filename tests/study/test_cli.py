@@ -1,0 +1,79 @@
+"""The command line: what it refuses before any training, and what it leaves behind."""
+
+from pathlib import Path
+
+import pytest
+
+from crystalrl import cli
+from crystalrl.study import execute as execute_module
+
+TINY = ["--steps", "80", "--capacity", "64", "--batch", "16", "--episodes", "2", "--points", "1"]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("run nav-2 --steps 0", "steps: wanted a whole number ≥ 1, got 0"),
+        ("run nav-2 --seeds 1,1", "seeds: wanted each once, got [1] more than once"),
+        ("run nav-2 --memory crytal", "did you mean 'crystal'?"),
+        ("run nav2", "did you mean 'nav-2'?"),
+        ("run nav-2 --memory crystal --params.alpa 1", "params.alpa: wanted one of"),
+        ("run nav-2 --method ewc --method-params.strength=-1", "method_params.strength: wanted numbers ≥ 0"),
+        ("study demmo", "did you mean 'demo'?"),
+        ("study nav-evidence --tables eigth", "did you mean 'eight'?"),
+        ("report nowhere", "nowhere: wanted a folder of results"),
+        ("list --params.alpha 3", "belong to `crystalrl run`"),
+    ],
+)
+def test_mistakes_are_named_before_anything_is_trained(
+    line: str, message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*args: object) -> None:
+        raise AssertionError("trained")
+
+    monkeypatch.setattr(execute_module, "run", never)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(line.split())
+    assert ended.value.code == 2
+    said = capsys.readouterr().out
+    assert message in said
+    assert "Traceback" not in said
+    assert not Path("runs").exists()
+
+
+def test_results_of_another_spec_are_refused_before_anything_is_trained(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["run", "nav-1", *TINY])
+    with pytest.raises(SystemExit):
+        cli.main(["run", "nav-1", *TINY, "--seeds", "4"])
+    assert "out: wanted results of this spec, got those of another in runs/run: rows.uniform.seeds differ" in (
+        capsys.readouterr().out
+    )
+
+
+def test_a_run_ends_with_a_table_and_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["run", "nav-2", *TINY, "--seeds", "0:2", "--method", "ewc", "--method-params.strength", "1,10"])
+    said = capsys.readouterr().out
+    assert "strength=1" in said
+    assert Path("runs/run/report.html").read_text().startswith("<!doctype html>")
+
+
+def test_values_are_read_as_numbers_truth_values_and_words() -> None:
+    rest, sections = cli.take_sections(
+        ["run", "nav-2", "--params.k", "3", "--params.backup=.5", "--method-params.online", "true", "--seeds", "1"]
+    )
+    assert rest == ["run", "nav-2", "--seeds", "1"]
+    assert sections["params"] == {"k": 3, "backup": 0.5}
+    assert sections["method_params"] == {"online": True}
+    assert cli.parse_choice("none,exists") == ["none", "exists"]
+
+
+def test_the_list_names_every_study_memory_and_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["list"])
+    said = capsys.readouterr().out
+    for name in ("nav-N-redefined", "reservoir", "distill", "anchored", "nav-evidence", "demo"):
+        assert f"  {name}" in said

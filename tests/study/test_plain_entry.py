@@ -1,0 +1,85 @@
+"""Studies where only PyTorch and NumPy are installed, and what comes of their files elsewhere."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from crystalrl import cli
+from crystalrl.report.markdown import write_page
+from crystalrl.study.__main__ import main
+
+STUDY = """
+tuning_seeds = "1000:1002"
+[defaults]
+suite = "nav-2-redefined"
+steps = 160
+capacity = 128
+seeds = "0:2"
+batch = 16
+episodes = 2
+points = 1
+[rows.anchored]
+memory = "crystal"
+preset = "anchored"
+[rows.EWC]
+method = "ewc"
+method_params.strength = [1.0, 10.0]
+"""
+
+WITHOUT = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {names!r}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+from crystalrl.study.__main__ import main
+main({arguments!r})
+"""
+MISSING = ("tyro", "rich", "scipy", "gymnasium", "matplotlib", "safetensors", "numba", "pyarrow", "pandas")
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def test_a_study_needs_nothing_but_torch_and_numpy(study: Path, tmp_path: Path) -> None:
+    arguments = [str(study), "--out", str(tmp_path / "out"), "--device", "cpu"]
+    script = WITHOUT.format(names=MISSING, arguments=arguments)
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+    assert len(list((tmp_path / "out").glob("part-*.npz"))) == 2
+
+
+def test_processes_share_a_study_without_doing_anything_twice(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--out", str(tmp_path / "out"), "--device", "cpu"]
+    main([str(study), *out, "--share", "1/2"])
+    first = capsys.readouterr().out
+    main([str(study), *out, "--share", "2/2"])
+    second = capsys.readouterr().out
+    assert ("EWC" in first) != ("EWC" in second)
+    main([str(study), *out])
+    assert capsys.readouterr().out == ""
+
+
+def test_no_run_is_begun_once_the_time_is_over(study: Path, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"2 runs are left"):
+        main([str(study), "--out", str(tmp_path / "out"), "--minutes", "-1"])
+
+
+def test_stored_results_become_a_page_of_documentation(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([str(study), "--out", str(tmp_path / "out"), "--device", "cpu"])
+    page = tmp_path / "docs" / "evidence.md"
+    cli.main(["report", str(tmp_path / "out"), "--docs", str(page)])
+    text = page.read_text()
+    for part in ("| before | adapted | AP |", "| Welch p | Holm p |", "Hedges’ g", "◂", "AP, tuning seeds"):
+        assert part in text
+    assert write_page([tmp_path / "out"], page, "again").read_text().count("\n") == text.count("\n")

@@ -1,0 +1,60 @@
+"""Statistics against scipy and against simulation."""
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from crystalrl.study.stats import hedges, holm, summarise, welch
+
+
+def test_the_bootstrap_interval_holds_the_true_mean_about_as_often_as_it_says() -> None:
+    random = np.random.default_rng(7)
+    inside = 0
+    for _ in range(400):
+        summary = summarise(random.beta(2, 5, size=32), resamples=500)
+        inside += summary.low <= 2 / 7 <= summary.high
+    assert 0.90 <= inside / 400 <= 0.98
+
+
+def test_a_summary_is_the_same_every_time_and_tight_for_equal_numbers() -> None:
+    sample = np.random.default_rng(0).random(10)
+    assert summarise(sample) == summarise(sample)
+    constant = summarise(np.full(5, 0.25))
+    assert (constant.low, constant.mean, constant.high, constant.deviation) == (0.25, 0.25, 0.25, 0.0)
+    with pytest.raises(ValueError, match="at least one"):
+        summarise(np.array([]))
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), (16, 32), (32, 32)])
+def test_welch_is_scipys(sizes: tuple[int, int]) -> None:
+    random = np.random.default_rng(1)
+    a, b = random.normal(0.0, 1.0, sizes[0]), random.normal(0.7, 3.0, sizes[1])
+    assert welch(a, b) == pytest.approx(scipy_stats.ttest_ind(a, b, equal_var=False).pvalue)
+
+
+def test_welch_without_spread_says_whether_the_means_agree() -> None:
+    same, other = np.ones(4), np.zeros(4)
+    assert (welch(same, same), welch(same, other)) == (1.0, 0.0)
+    assert np.isnan(welch(np.ones(1), other))
+
+
+def test_holm_multiplies_by_what_is_left_and_never_falls() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == pytest.approx([1.0, 1.0])
+    adjusted = holm([0.01, float("nan"), 0.02])
+    assert adjusted[0] == pytest.approx(0.02)
+    assert adjusted[2] == pytest.approx(0.02)
+    assert np.isnan(adjusted[1])
+
+
+def test_holm_keeps_the_rate_of_any_false_alarm() -> None:
+    p = np.random.default_rng(3).random((4000, 8))
+    alarms = np.mean([min(holm(list(row))) < 0.05 for row in p])
+    assert 0.035 <= alarms <= 0.065
+
+
+def test_hedges_is_the_difference_in_pooled_deviations_corrected_for_size() -> None:
+    a, b = np.array([1.0, 2.0, 3.0]), np.array([0.0, 1.0, 2.0])
+    assert hedges(a, b) == pytest.approx(1.0 * (1 - 3 / (4 * 4 - 1)))
+    assert hedges(np.ones(3), np.ones(3)) == 0.0
+    assert hedges(np.ones(3), np.zeros(3)) == np.inf

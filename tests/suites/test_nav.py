@@ -1,0 +1,103 @@
+"""Navigation tasks: what a task is, what a redefinition changes, what is hidden."""
+
+import pytest
+import torch
+
+from crystalrl.suites.base import every_stage
+from crystalrl.suites.nav import HORIZON, MOVES, RADIUS, STRIDE, Nav
+
+
+def test_a_redefined_task_keeps_its_id_and_its_actions_and_gets_another_goal() -> None:
+    suite = Nav("nav-3-redefined", [0, 1])
+    assert suite.tasks == (0, 1, 2, 0, 1)
+    for again, first in ((3, 0), (4, 1)):
+        assert torch.equal(suite.permutation[:, again], suite.permutation[:, first])
+        assert torch.equal(suite.sign[again], suite.sign[first])
+        assert suite.ids[again] == suite.ids[first]
+        assert ((suite.goal[:, again] - suite.goal[:, first]).norm(dim=-1) > 0).all()
+
+
+def test_the_first_pass_of_a_redefined_suite_is_the_plain_suite() -> None:
+    plain, redefined = Nav("nav-3", [4, 9]), Nav("nav-3-redefined", [4, 9])
+    for table in ("goal", "permutation"):
+        assert torch.equal(getattr(redefined, table)[:, :3], getattr(plain, table))
+
+
+def test_hidden_tasks_show_landmarks_instead_of_an_id_and_carry_no_context() -> None:
+    shown, hidden = Nav("nav-3", [0]), Nav("nav-3-hidden", [0])
+    assert (shown.obs, hidden.obs) == (2 + 3, 2 + 6)
+    assert torch.equal(shown.goal, hidden.goal)
+    world = hidden.world(4)
+    sights = []
+    for stage in range(3):
+        world.begin(torch.tensor([stage]))
+        landmarks = world.obs[0, :, 2:]
+        assert torch.equal(landmarks, landmarks[:1].expand_as(landmarks))
+        sights.append(landmarks[0].clone())
+        assert world.step(torch.zeros(1, 4, dtype=torch.int64)).context is None
+    assert len(torch.stack(sights).unique(dim=0)) == 3
+
+
+def test_lanes_have_their_own_tasks_and_a_seed_always_has_the_same() -> None:
+    one, two = Nav("nav-2", [5, 6]), Nav("nav-2", [6])
+    assert not torch.equal(one.goal[0], one.goal[1])
+    assert torch.equal(one.goal[1], two.goal[0])
+
+
+def walk_home(suite: Nav, stage: int) -> object:
+    """A policy that knows the goal and the permutation."""
+    moves = torch.tensor(MOVES)
+
+    def policy(obs: torch.Tensor) -> torch.Tensor:
+        position = (obs[..., :2] + 2) / 4
+        after = position[:, :, None] + STRIDE * moves[suite.permutation[:, stage]][:, None]
+        return (after - suite.goal[:, stage][:, None, None]).norm(dim=-1).argmin(-1)
+
+    return policy
+
+
+def test_who_knows_goal_and_permutation_always_arrives_and_who_stands_still_seldom() -> None:
+    suite = Nav("nav-2", list(range(8)))
+    scorer, stages = suite.scorer(32), every_stage(suite, 8, "cpu")
+    assert scorer.score(walk_home(suite, 1), stages)[:, 1].mean() > 0.99
+    still = (suite.permutation[:, 1] == 4).int().argmax(-1)
+    stand = scorer.score(lambda obs: still[:, None].expand(obs.shape[:2]), stages)
+    assert stand[:, 1].mean() < 0.2
+
+
+def test_a_score_repeats_itself_and_does_not_disturb_learning() -> None:
+    suite = Nav("nav-2", [0, 1])
+    world, scorer, stages = suite.world(4), suite.scorer(8), every_stage(suite, 2, "cpu")
+    policy = walk_home(suite, 0)
+    world.begin(stages[:, 0])
+    first = scorer.score(policy, stages)
+    position = world.position.clone()
+    assert torch.equal(scorer.score(policy, stages), first)
+    assert torch.equal(world.position, position)
+
+
+def test_an_episode_ends_at_the_goal_or_after_forty_steps_and_only_the_goal_ends_the_future() -> None:
+    suite = Nav("nav-1", [3])
+    world = suite.world(16)
+    world.begin(torch.tensor([0]))
+    policy, seen = walk_home(suite, 0), 0
+    for _ in range(HORIZON):
+        step = world.step(policy(world.obs))
+        position = (step.next_obs[..., :2] + 2) / 4
+        near = (position - suite.goal[:, 0]).norm(dim=-1) < RADIUS
+        assert torch.equal(near, step.terminated)
+        torch.testing.assert_close(step.reward, near.float() - 0.02)
+        assert not (step.terminated & step.truncated).any()
+        seen += int(step.terminated.sum())
+    assert seen >= 16
+    still = (suite.permutation[:, 0] == 4).int().argmax(-1)
+    world.begin(torch.tensor([0]))
+    ages = [world.step(still[:, None].expand(1, 16)) for _ in range(HORIZON)]
+    alive = ~torch.stack([step.terminated for step in ages]).any(0)
+    assert torch.equal(ages[-1].truncated[alive], torch.ones_like(ages[-1].truncated[alive]))
+
+
+@pytest.mark.parametrize("name", ["nav-0", "nav-8-shown", "nav-1-redefined"])
+def test_suites_that_do_not_exist_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"^suite: wanted"):
+        Nav(name, [0])
