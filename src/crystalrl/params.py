@@ -191,7 +191,7 @@ class CrystalParams:
             cls(
                 alpha=0.2, melt=1.0, settle=0.3, tau_evict=None, scale="q95", boost=False, interference="fresh_mean",
                 backup=0.97, w_min=0.0, kappa=0.1, capacity=(6.0, 2.0, 8.0), batch=(0.40, 0.10, 0.50), nu=0.4,
-                sweeps=15, time_unit=None, every=None,
+                time_unit=None, every=None,
             ),
             **changes,
         )  # fmt: skip

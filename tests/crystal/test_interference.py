@@ -55,7 +55,7 @@ def small(reward: list[float], phase: list[int], state: list[float] | None = Non
     given = {
         "state": torch.tensor(state or [0.0] * n).view(1, n, 1),
         "action": torch.zeros(1, n, 1),
-        "reward": torch.tensor([reward]),
+        "reward": torch.tensor([reward], dtype=torch.float32),
         "birth": torch.arange(n)[None],
         "phase": torch.tensor([phase], dtype=torch.uint8),
         "context": None,
