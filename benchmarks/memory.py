@@ -90,7 +90,7 @@ def crystal(size: int) -> CrystalMemory:
     ledger.flags.fill_(1)
     ledger.error.uniform_()
     ledger.utility.uniform_()
-    ledger.relabel(phase)
+    ledger.relabel(phase, torch.ones(1, 1, dtype=torch.bool))
     return memory
 
 

@@ -36,6 +36,16 @@ def fill_uniform(key: Any, tick: Any, out: Any) -> None:
 
 
 @jit
+def fill_integers(key: Any, tick: Any, count: Any, out: Any) -> None:
+    """key uint64[L], tick uint64, count int64[L] → out int64[L, B] uniform in 0 … count − 1."""
+    for lane in range(out.shape[0]):
+        state = _mix(key[lane] + (tick + one) * golden)
+        for b in range(out.shape[1]):
+            state = state + golden
+            out[lane, b] = np.int64(np.float64(_mix(state) >> s11) * 2.0**-53 * count[lane])
+
+
+@jit
 def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
     """Draw one slot per uniform; slot and share [L, B].
 

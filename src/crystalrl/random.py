@@ -155,6 +155,14 @@ class Streams:
         element = torch.arange(size, device=self.device)
         return to_unit(element_bits(self.next_start(stream)[:, None], element))
 
+    def integers(self, stream: Stream, size: int, count: Tensor) -> Tensor:
+        """int64[L, size] uniform in 0 … count − 1, count int64[L]; one tick."""
+        if self._kernels is not None:
+            out = np.empty((len(self.seeds), size), np.int64)
+            self._kernels.fill_integers(*self.advance(stream), count.numpy(), out)
+            return torch.from_numpy(out)
+        return (self.uniform(stream, size) * count[:, None]).to(torch.int64)
+
     def normal(self, stream: Stream, size: int) -> Tensor:
         """float64[L, size] standard normals; one tick."""
         element = 2 * torch.arange(size, device=self.device)

@@ -237,8 +237,8 @@ class CrystalLedger:
         """Whether every slot is occupied, or was when it was drawn (then `update` skips it)."""
         if slots.device.type == "cpu":
             lane, at = np.arange(self.lanes)[:, None], slots.numpy()
-            known = (self._numpy["label"][lane, at] != UNLABELLED) | (self._numpy["claims"][lane, at, 1] >= 0)
-            return bool(known.all())
+            there = self._numpy["label"][lane, at] != UNLABELLED
+            return bool(there.all()) or bool((there | (self._numpy["claims"][lane, at, 1] >= 0)).all())
         known_there = (self.tree.label.gather(1, slots) != UNLABELLED) | (
             self.tree.claims[:, :, 1].gather(1, slots) >= 0
         )

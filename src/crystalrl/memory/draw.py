@@ -64,6 +64,9 @@ class Learning:
             self.numbers = (epsilon, exponent.numpy(), highest.numpy())
 
     def base(self, magnitude: Tensor) -> Tensor:
+        if magnitude.device.type == "cpu":
+            wide = magnitude.numpy().astype(np.float64)
+            return torch.from_numpy(((wide + self.epsilon) ** self.exponent.numpy()).astype(np.float32))
         return ((magnitude.to(torch.float64) + self.epsilon) ** self.exponent).to(torch.float32)
 
     def weight(self, label: Tensor, base: Tensor, slot: Tensor | None = None) -> Tensor:
@@ -149,7 +152,7 @@ class WeightTree:
         weight, label, sums, claims, lane = self._arrays
         stratum = stratum.long() if isinstance(stratum, Tensor) else stratum  # torch takes uint8 for a mask
         running = sums[:, :, self.offsets[-1] :].cumsum(-1)
-        total = running[lane, stratum, -1]
+        total = running[:, 0, -1:] if self.strata == 1 else running[lane, stratum, -1]
         node, rest = _locate(running, uniform * total, stratum, lane)
         row = lane * self.strata + stratum
         for level in range(len(self.offsets) - 2, -1, -1):
@@ -319,6 +322,9 @@ def _unless(kept: Any, label: Any) -> Any:
 
 
 def _importance(expected: Tensor, beta: Tensor) -> Tensor:
+    if expected.device.type == "cpu":
+        array = expected.numpy() ** -beta.numpy()
+        return torch.from_numpy((array / array.max(-1, keepdims=True)).astype(np.float32))
     weight = expected**-beta
     return (weight / weight.amax(-1, keepdim=True)).to(torch.float32)
 
@@ -343,6 +349,12 @@ def _locate(running: Any, rest: Any, stratum: Any, lane: Any) -> tuple[Any, Any]
         found = torch.searchsorted(running, wanted, right=True)
         node: Any = found.gather(1, stratum[:, None, :]).squeeze(1) if running.shape[1] > 1 else found.squeeze(1)
         return node, rest - running[lane, stratum, (node - 1).clamp_min(0)] * (node > 0)
+    if running.shape[1] == 1:
+        rest = np.minimum(rest, running[:, 0, -1:] * BELOW_ONE)
+        node = np.stack(
+            [np.searchsorted(sums, wanted, side="right") for sums, wanted in zip(running[:, 0], rest, strict=True)]
+        )
+        return node, rest - running[lane, 0, np.maximum(node - 1, 0)] * (node > 0)
     rest = np.minimum(rest, running[lane, stratum, -1] * BELOW_ONE)
     node = np.empty(rest.shape, dtype=np.int64)
     for i in range(running.shape[0]):

@@ -136,8 +136,8 @@ class UniformLedger:
         return self.ring.place_one()
 
     def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
-        uniform = self.streams.uniform(Stream.DRAW, size)
-        return scaled(uniform, self.count[:, None]), torch.ones(uniform.shape, device=uniform.device)
+        slots = self.streams.integers(Stream.DRAW, size, self.count)
+        return slots, torch.ones(slots.shape, device=slots.device)
 
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
         pass
