@@ -46,6 +46,17 @@ def fill_integers(key: Any, tick: Any, count: Any, out: Any) -> None:
 
 
 @jit
+def examine(slot: Any, error: Any, magnitude: Any) -> Any:
+    """Lowest and highest slot, and whether all errors are finite; magnitude = |error|. All of one size, flat."""
+    low, high, finite = slot[0], slot[0], True
+    for b in range(len(slot)):
+        low, high = min(low, slot[b]), max(high, slot[b])
+        magnitude[b] = abs(error[b])
+        finite = finite and np.isfinite(error[b])
+    return low, high, finite
+
+
+@jit
 def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
     """Draw one slot per uniform; slot and share [L, B].
 

@@ -97,7 +97,8 @@ class Ring:
 def below(slots: Tensor, number: Tensor) -> bool:
     """Whether all slots int64[L, B] are less than their lane's number int64[L]."""
     if slots.device.type == "cpu":
-        return bool((slots.numpy().max(-1) < number.numpy()).all())
+        highest = slots.numpy().max(-1)
+        return bool(highest[0] < number[0]) if len(highest) == 1 else bool((highest < number.numpy()).all())
     return bool((slots.amax(-1) < number).all())
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crystalrl import kernels
 from crystalrl.memory import checkpoint
 from crystalrl.memory.arena import Arena
 from crystalrl.memory.checkpoint import CheckpointError
@@ -176,7 +177,7 @@ class ReplayMemory:
                 rows, slots, weight = (self._send(x) for x in (rows, slots, weight))
             parts = self.arena.unpack(rows[0] if squeeze else rows)
         if squeeze:
-            slots, weight = slots[0], weight[0]
+            slots, weight = slots.view(-1), weight.view(-1)
         return Batch(**parts, weight=weight, index=slots, anchor=anchor)
 
     def _anchors_of(self, slots: Tensor) -> dict[str, Anchor] | None:
@@ -206,23 +207,31 @@ class ReplayMemory:
         if slots.dtype != torch.int64 or not error.is_floating_point():
             raise TypeError(f"update: wanted an int64 index and floating td_error, got {slots.dtype} and {error.dtype}")
         if self.device.type == "cpu":
-            magnitude = np.abs(error.to(torch.float32).numpy())
-            self._refuse_values(slots.numpy(), magnitude)
-            if not self.ledger.holds(slots.view(self.lanes, -1)):
+            magnitude = self._examined(slots.numpy(), error.to(torch.float32).numpy())
+            inner = slots.view(self.lanes, -1)
+            if not self.ledger.holds(inner):
                 raise ValueError("index: wanted slots that hold an experience, got empty ones (from before a clear?)")
-            return slots.view(self.lanes, -1), torch.from_numpy(magnitude).view(self.lanes, -1)
+            return inner, torch.from_numpy(magnitude).view(self.lanes, -1)
         on_device = error.abs().to(torch.float32).view(self.lanes, -1)
         self.intake.corrupt |= ~torch.isfinite(on_device).all()
         return slots.view(self.lanes, -1), on_device
 
-    def _refuse_values(self, slots: Any, magnitude: Any) -> None:
+    def _examined(self, slots: Any, error: Any) -> Any:
+        """|error|, after refusing slots out of range and errors that are not finite; NumPy arrays."""
         if not slots.size:
             raise ValueError("update: wanted at least one entry, got none")
-        low, high = slots.min(), slots.max()
+        fast = kernels.load()
+        if fast is None:
+            magnitude = np.abs(error)
+            low, high, finite = slots.min(), slots.max(), np.isfinite(magnitude).all()
+        else:
+            magnitude = np.empty(slots.size, np.float32)
+            low, high, finite = fast.examine(slots.reshape(-1), error.reshape(-1), magnitude)
         if low < 0 or high >= self.capacity:
             raise ValueError(f"index: wanted slots from 0 to {self.capacity - 1}, got {low} … {high}")
-        if not np.isfinite(magnitude).all():
+        if not finite:
             raise ValueError("td_error: wanted finite numbers of float32, got NaN or infinity")
+        return magnitude
 
     def consolidate(self, evaluate: Evaluate) -> Any:
         """Nothing to consolidate: returns None."""
