@@ -57,6 +57,16 @@ def examine(slot: Any, error: Any, magnitude: Any) -> Any:
 
 
 @jit
+def holds(label: Any, claims: Any, slot: Any, none: int) -> bool:
+    """Whether every slot [L, B] is labelled, or was when it was drawn."""
+    for lane in range(slot.shape[0]):
+        for b in range(slot.shape[1]):
+            if label[lane, slot[lane, b]] == none and claims[lane, slot[lane, b], 1] < 0:
+                return False
+    return True
+
+
+@jit
 def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
     """Draw one slot per uniform; slot and share [L, B].
 

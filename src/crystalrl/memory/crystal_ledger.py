@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crystalrl import kernels
 from crystalrl.dynamics import CRYSTAL, EMPTY, GLASS, LIQUID, next_phase
 from crystalrl.memory.draw import UNLABELLED, Gate, Learning, WeightTree
 from crystalrl.memory.prioritized import annealed, per_lane
@@ -236,7 +237,9 @@ class CrystalLedger:
     def holds(self, slots: Tensor) -> bool:
         """Whether every slot is occupied, or was when it was drawn (then `update` skips it)."""
         if slots.device.type == "cpu":
-            lane, at = np.arange(self.lanes)[:, None], slots.numpy()
+            lane, at, fast = np.arange(self.lanes)[:, None], slots.numpy(), kernels.load()
+            if fast is not None:
+                return bool(fast.holds(self._numpy["label"], self._numpy["claims"], at, UNLABELLED))
             there = self._numpy["label"][lane, at] != UNLABELLED
             return bool(there.all()) or bool((there | (self._numpy["claims"][lane, at, 1] >= 0)).all())
         known_there = (self.tree.label.gather(1, slots) != UNLABELLED) | (
