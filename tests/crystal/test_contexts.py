@@ -30,6 +30,16 @@ def test_the_papers_crystals_are_all_of_the_first_context() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("layout", ["layers", "tiles"])
+def test_over_many_runs_on_average_the_other_context_is_spared(layout: str) -> None:
+    """On average only: single runs lose more, see the decision note."""
+    runs = [redefine(seed, layout) for seed in range(20, 28)]
+    total = {name: sum(run[name] for run in runs) for name in runs[0]}
+    assert total["of them melted"] >= 0.9 * total["contradicted crystals"]
+    assert total["of those melted"] <= 0.03 * total["crystals of the other context"]
+
+
+@pytest.mark.slow
 def test_of_fifty_contexts_anchored_keeps_nearly_all_and_the_paper_one() -> None:
     anchored = fifty(CrystalParams.anchored(), 2400, 1600, 800)
     assert anchored["crystals"] == anchored["room"]
