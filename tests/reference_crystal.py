@@ -378,6 +378,9 @@ class CrystalTwin:
         elders = [float(e.data.reward) for e in [*alike, mine] if e.phase != LIQUID]
         if len(fresh) < 3:
             return False
+        against = sum(abs(reward - mine.data.reward) > delta_r for reward in fresh)
+        if against < len(fresh) * 2 / 3:
+            return False
         now, before = sum(fresh) / len(fresh), sum(elders) / len(elders)
         return abs(now - mine.data.reward) > delta_r and abs(now - before) > delta_r / 2
 

@@ -110,7 +110,9 @@ class CrystalMemory(ReplayMemory):
         """As every memory; what this call stores starts with c = `crystallization` (a number, or one per environment):
         0, or more for demonstrations that deserve trust from the start.
         """
-        self.ledger.make_room(self.spec.envs * self.spec.n_step)  # an error here comes before anything has changed
+        recording = self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+        if not recording:
+            self.ledger.reserve(self._width)  # an error here comes before anything has changed
         if crystallization is not None:
             self.ledger.incoming, self.ledger.trusted = self._checked_c(crystallization), True
         try:
@@ -120,12 +122,22 @@ class CrystalMemory(ReplayMemory):
                 self.ledger.incoming = torch.zeros(self.lanes, 1, device=self.device)
                 self.ledger.trusted = False
                 self.ledger.refresh_strata()  # glass or crystal may have come into being, liquid may be gone
-        self._steps += self.spec.envs
+        if not recording:
+            self._steps += self.spec.envs
         if self.params.every_episode:
             for flag in (transition.terminated, transition.truncated):
                 ended = torch.as_tensor(flag, device=self.device).bool()
                 self.ended |= ended.reshape(self.lanes, -1).any(-1, keepdim=True) if ended.dim() else ended
         return slots
+
+    def reserve(self) -> None:
+        self.ledger.reserve(self._width)
+        self._steps += self.spec.envs
+
+    @property
+    def _width(self) -> int:
+        """Slots that one call may write."""
+        return self.spec.envs * self.spec.n_step
 
     def _checked_c(self, value: ArrayLike) -> Tensor:
         c = torch.as_tensor(value, dtype=torch.float32, device=self.device)
@@ -145,7 +157,8 @@ class CrystalMemory(ReplayMemory):
         The boost is the return over the largest return there could be, R_max/(1 − γ) (Algorithm 3), held in [0, 1].
         """
         value = None if episode_return is None else self._checked_return(episode_return)
-        self.ledger.make_room(self.spec.envs * self.spec.n_step)
+        if self.windows is not None:
+            self.ledger.reserve(self._width)
         slots = super().end_episode(ended, episode_return)
         mask = self._all_valid if ended is None else self._mask("ended", ended)
         if self.params.every_episode:

@@ -131,16 +131,17 @@ class CrystalLedger:
         self.tail.copy_(writable.sum(-1))
         self._room = int(self.tail.min())
 
-    def make_room(self, width: int) -> None:
-        """List anew if fewer than `width` slots are listed; an error if fewer may be written."""
+    def reserve(self, width: int) -> None:
+        """Set aside `width` of the listed slots, listing anew if there are fewer; an error if fewer may be written."""
         if self._room < width:
             self.enqueue()
         if self._room < width:
             raise RuntimeError(f"add: wanted {width} slots, but only {self._room} are not glass, crystal or pinned")
+        self._room -= width
+        if self._liquid_was_empty:
+            self.refresh_strata()
 
     def place(self, valid: Tensor) -> Tensor:
-        self.make_room(valid.shape[1])
-        self._room -= valid.shape[1]
         rank = valid.cumsum(-1) - 1
         slots = self.queue.gather(1, (self.head[:, None] + rank).clamp(0, self.slots - 1))
         self.head += rank[:, -1] + 1
@@ -165,7 +166,7 @@ class CrystalLedger:
         labels = torch.stack([phase - 1, old], -1)[..., None]
         added, taken = ((labels == strata) & kept[..., None, None]).sum(1).unbind(1)
         self.filled += added - taken
-        if self._liquid_was_empty:
+        if self._liquid_was_empty and not (slots.is_cuda and torch.cuda.is_current_stream_capturing()):
             self.refresh_strata()
 
     def place_one(self) -> int:
@@ -173,8 +174,6 @@ class CrystalLedger:
             slots = self.place(torch.ones(1, 1, dtype=torch.bool))
             self.written(slots)
             return int(slots)
-        self.make_room(1)
-        self._room -= 1
         view = self._numpy
         slot = int(view["queue"][0, view["head"][0]])
         view["head"][0] += 1

@@ -11,8 +11,9 @@ fresh_mean      the mean reward of the liquid experiences within ε, same action
                 Only glass and crystal can be contradicted.
 
 The last two forgive noise. newer_majority: if most of the elders within ε differ, too, I was an outlier from the start.
-fresh_mean: there are at least three fresh, and their mean differs also by δ_r/2 from the mean of the glass and crystal
-within ε, me among them; otherwise nothing has changed here. `docs/decisions/interference.md` has the measurements.
+fresh_mean: there are at least three fresh, two thirds of them differ from me one by one (a mixture is the edge of a
+rewarded region, not a change), and their mean differs also by δ_r/2 from the mean of the glass and crystal within ε, me
+among them; otherwise nothing has changed here. `docs/decisions/interference.md` has the measurements.
 """
 
 from __future__ import annotations
@@ -79,13 +80,14 @@ def _newer_majority(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor)
 
 def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
     liquid, solid = scene.phase == LIQUID, scene.phase > LIQUID
+    near = _alike(scene, rows, epsilon).to(torch.float32)
     columns = torch.stack([liquid, liquid * scene.reward, solid, solid * scene.reward], -1).to(torch.float32)
-    counts = torch.bmm(_alike(scene, rows, epsilon).to(torch.float32), columns)
-    fresh_count, fresh_sum, elder_count, elder_sum = counts.unbind(-1)
+    fresh_count, fresh_sum, elder_count, elder_sum = torch.bmm(near, columns).unbind(-1)
+    against = torch.bmm(near * _differ(scene, rows, delta_r), columns[..., :1]).squeeze(-1)
     mine, delta_r = scene.reward[:, rows], delta_r[..., 0]
     fresh, elders = fresh_sum / fresh_count.clamp_min(1), (elder_sum + mine) / (elder_count + 1)
-    against = ((fresh - mine).abs() > delta_r) & ((fresh - elders).abs() > delta_r / 2)
-    return (fresh_count >= FEWEST) & against & solid[:, rows]
+    changed = ((fresh - mine).abs() > delta_r) & ((fresh - elders).abs() > delta_r / 2)
+    return (fresh_count >= FEWEST) & (3 * against >= 2 * fresh_count) & changed & solid[:, rows]
 
 
 def _count(mask: Tensor) -> Tensor:

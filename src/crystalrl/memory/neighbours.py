@@ -50,12 +50,18 @@ def moments(vectors: Tensor, occupied: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def distances(rows: Tensor, columns: Tensor) -> Tensor:
-    """Euclidean distances [L, R, C] of vectors [L, R, D] and [L, C, D], from differences.
+    """Euclidean distances float32[L, R, C] of vectors [L, R, D] and [L, C, D], exact to float32.
 
-    The faster way through a matrix product puts equal vectors some 1e-3 apart and gives a pair another distance in
-    another chunk; equal states must be at distance 0, and ε is itself one of these distances.
+    Equal states must be at distance 0, and ε is itself one of these distances; the fast way through a product of float32
+    matrices puts equal vectors some 1e-3 apart. On CUDA, where torch's kernel for differences takes ten times as long,
+    the product is taken in float64, and what is closer than float32 can tell counts as equal.
     """
-    return torch.cdist(rows, columns, compute_mode="donot_use_mm_for_euclid_dist")
+    if not rows.is_cuda:
+        return torch.cdist(rows, columns, compute_mode="donot_use_mm_for_euclid_dist")
+    mine, theirs = rows.to(torch.float64), columns.to(torch.float64)
+    sizes = mine.square().sum(-1)[:, :, None], theirs.square().sum(-1)[:, None, :]
+    squared = torch.baddbmm(sizes[1], mine, theirs.transpose(1, 2), alpha=-2).add_(sizes[0])
+    return squared.to(torch.float32).masked_fill_(squared <= 1e-14 * sizes[0], 0.0).sqrt_()
 
 
 def chunks(rows: int, lanes: int, columns: int) -> Iterator[slice]:

@@ -106,6 +106,11 @@ class ReplayMemory:
         slots = self._store(closed, real)
         return self._outer(slots, self.spec.envs == 1) if self.windows is None else self._outer_windows(slots)
 
+    def reserve(self) -> None:
+        """The host's part of `add`, which `add` does itself unless a CUDA graph is being recorded: before each replay of
+        a recorded `add`, call this.
+        """
+
     def _add_one(self) -> Tensor:
         """The common case, without tensors: one lane, one environment, one step, on CPU."""
         self._numpy_time += 1  # before it is placed, as where there are several lanes

@@ -54,10 +54,9 @@ class Kind:
 
 @dataclass(frozen=True)
 class MemoryKind(Kind):
-    """A memory: its class, and whether `add` looks at the host's clock (then it cannot be recorded in a graph)."""
+    """A memory: its class."""
 
     memory: Any = None
-    host_clock: bool = False
 
     def build(self, capacity: int, preset: str, values: Values, storage: StorageOptions) -> ReplayMemory:
         """A memory for every lane."""
@@ -100,7 +99,6 @@ MEMORIES: dict[str, MemoryKind] = {
         CrystalParams,
         tuple(f.name for f in fields(CrystalParams) if "PerLane" in str(f.type)),
         ("paper", "anchored", "robotics", "games", "navigation"),
-        host_clock=True,
     ),
 }
 

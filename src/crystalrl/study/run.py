@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -13,7 +13,6 @@ from crystalrl.study import catalogue
 from crystalrl.study.capture import Captured
 from crystalrl.study.plan import Group
 from crystalrl.suites.base import every_stage
-from crystalrl.types import Transition
 
 
 @dataclass(frozen=True)
@@ -78,9 +77,6 @@ class Learner:
         self.schedule = torch.tensor([lane.stages for lane in group.lanes], device=device)
         self.clock = torch.zeros((), device=device)
         """Environment steps since the stage began."""
-        self.transition: Transition | None = None
-        """The newest, where the memory must be told outside of the recording."""
-        self._adds_inside = not catalogue.MEMORIES[spec.memory].host_clock
         self._walk = Captured(self._step, device, self.suite.capturable)
         self.learn = Captured(self._learn, device)
 
@@ -95,9 +91,9 @@ class Learner:
 
     def collect(self) -> None:
         """Act in every environment once and remember it."""
+        if self._walk.graph is not None:
+            self.memory.reserve()
         self._walk()
-        if self.transition is not None:
-            self._remember(self.transition)
 
     def _step(self) -> None:
         """The part of `collect` that a graph can hold."""
@@ -106,22 +102,6 @@ class Learner:
         action = self.agent.act(self.world.obs, (1 - fallen).clamp_min(spec.epsilon))
         transition = self.world.step(action)
         self.clock += spec.envs
-        if self._adds_inside:
-            self._remember(transition)
-        else:
-            self._hold(transition)
-
-    def _hold(self, new: Transition) -> None:
-        """Keep the newest transition where it can be found after a replay, too: always in the same tensors."""
-        if self.transition is None:
-            self.transition = new
-            return
-        for field in fields(new):
-            kept = getattr(self.transition, field.name)
-            if isinstance(kept, Tensor):
-                kept.copy_(getattr(new, field.name))
-
-    def _remember(self, transition: Transition) -> None:
         self.method.stored(self.memory.add(transition))
 
     def _learn(self) -> None:
