@@ -199,6 +199,16 @@ def test_an_interrupted_study_goes_on_where_it_stopped_and_ends_with_the_same_sc
             assert part.read_bytes() == (tmp_path / "b" / f"{table}.parquet" / part.name).read_bytes()
 
 
+def test_where_pyarrow_is_missing_a_study_goes_on_that_began_where_it_is_not(
+    tmp_path: Path, without_pyarrow: Callable[[], None]
+) -> None:
+    groups = plan(TABLE.runs())
+    list(execute(groups[:1], Store(tmp_path, TABLE.to_toml())))
+    without_pyarrow()
+    assert {number for number, _ in execute(groups, Store(tmp_path, TABLE.to_toml()))} == {1}
+    assert sorted(path.suffix for path in (tmp_path / "scores.parquet").iterdir()) == [".npz", ".parquet"]
+
+
 def test_cells_that_another_part_holds_are_refused_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,10 +60,11 @@ class Store:
         return any((_place(self.folder, "scores") / f"part-{key}{suffix}").exists() for suffix in SUFFIXES)
 
     def refuse_stored(self, lanes: Iterable[tuple[str, int]]) -> None:
-        """Raise if a part holds any of these cells and seeds already."""
+        """Raise if a part that can be read here holds any of these cells and seeds already."""
         held = _Holders()
         for path in _parts(self.folder, "scores").values():
-            held.add(path, _read("scores", path))
+            if path.suffix == ".npz" or has_parquet():
+                held.add(path, _read("scores", path))
         held.refuse("the run to come", set(lanes))
 
     def write(self, key: str, tables: Mapping[str, Columns], device: str) -> None:

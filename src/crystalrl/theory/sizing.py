@@ -193,11 +193,11 @@ class Design:
 def design(wish: Wish) -> Design:
     """Rates and capacities such that all three phases are just full and the crystals fill in the wished lifetime.
 
-    Little: capacity = newcomers + inflow·promoted·(maturity + lifetime), where the newcomers of one episode wait in
-    liquid to be evaluated. The liquid evicts its lowest utilities, so the best `promoted` share survives; without
-    interference an experience of utility U needs −ln(1 − τ)/(αU) to reach τ, and half an episode more until the next
-    consolidation sees it. The mean of 1/U over survivors turns the wished maturity into α. β follows from the wished
-    melting time, σ from the wished spread.
+    Little: capacity = newcomers·(1 − promoted) + inflow·promoted·(maturity + lifetime): the newcomers of one episode
+    wait in liquid to be evaluated, even those that are then the first to go. The liquid evicts its lowest utilities, so
+    the best `promoted` share survives; without interference an experience of utility U needs −ln(1 − τ)/(αU) to reach
+    τ, and half an episode more until the next consolidation sees it. The mean of 1/U over survivors turns the wished
+    maturity into α. β follows from the wished melting time, σ from the wished spread.
     """
     promoted = (wish.capacity - wish.newcomers) / (wish.inflow * (wish.waiting + wish.lifetime) - wish.newcomers)
     flow, unseen = wish.inflow * promoted, wish.newcomers * (1 - promoted)
