@@ -21,7 +21,7 @@ from crystalrl.study.analysis import load_results
 from crystalrl.study.execute import best_device, execute, prepare
 from crystalrl.study.plan import plan
 from crystalrl.study.spec import SECTIONS, RunFields, RunSpec, Value
-from crystalrl.study.store import Store
+from crystalrl.study.store import Store, as_parquet
 from crystalrl.study.tables import Table, load_study, pick, study_names
 
 
@@ -55,7 +55,10 @@ class Study:
 
 @dataclass(frozen=True)
 class Report:
-    """Render stored results: tables to the terminal, everything to report.html."""
+    """Render stored results: tables to the terminal, everything to report.html.
+
+    Parts that were computed where pyarrow is missing (.npz) become parquet.
+    """
 
     folder: tyro.conf.Positional[Path]
     docs: Path = Path("")
@@ -170,6 +173,7 @@ def _run_table(table: Table, out: Path, device: str, console: Console) -> None:
 
 def _report(folder: Path, console: Console) -> None:
     for inner in _folders(folder):
+        as_parquet(inner)
         results = load_results(inner)
         console.print(f"\n[bold]{results.table.title or results.table.suite}[/bold]")
         console.print(_lines(text.main_table(results, text.BRIEF)))

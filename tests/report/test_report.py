@@ -1,12 +1,13 @@
 """Pages and sentences from made-up scores."""
 
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from crystalrl.report import html, text
+from crystalrl.report import figures, html, text
 from crystalrl.study.analysis import compare, load_results
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import Store
@@ -26,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
     columns: dict[str, dict[str, list[object]]] = {
         "scores": {c: [] for c in ("cell", "method", "seed", "after", "task", "score")},
         "curves": {c: [] for c in ("cell", "method", "seed", "task", "step", "score")},
-        "memory": {c: [] for c in ("cell", "method", "step", "name", "value")},
+        "memory": {c: [] for c in ("cell", "method", "seed", "step", "task", "nbytes", "liquid", "glass", "crystal")},
     }
 
     def add(table: str, *values: object) -> None:
@@ -35,11 +36,11 @@ def folder(tmp_path: Path) -> Path:
 
     for cell, means in MEANS.items():
         method = cell.partition(" ")[0]
-        add("memory", cell, method, 0, "nbytes", 2e6)
-        for phase, value in (("liquid", 5.0), ("glass", 2.0), ("crystal", 3.0)) if method == "anchored" else ():
-            add("memory", cell, method, 100, phase, value)
         for seed in (0, 1, 2, *((1000, 1001) if method == "EWC" else ())):
             mean = means[seed >= 1000] + 0.01 * (seed % 1000)
+            add("memory", cell, method, seed, 0, 0, 2e6, *[np.nan] * 3)
+            for step in (100, 200) if method == "anchored" else ():
+                add("memory", cell, method, seed, step, step // 200, 2e6, 5.0 + seed, 2.0, step / 100)
             for after in range(3):
                 for task in range(2):
                     add("scores", cell, method, seed, after, task, mean if after == 2 else float(after > task))
@@ -88,6 +89,27 @@ def test_the_page_is_whole_escaped_and_loads_nothing_from_elsewhere(folder: Path
         assert heading in page
     assert not re.findall(r'(?:src|href)="(?!#|data:)[^"]*"', page.replace("xlink:", ""))
     assert page.count("<svg") == 5
+
+
+def test_phases_over_time_are_means_over_the_seeds_at_each_consolidation(folder: Path) -> None:
+    results = load_results(folder)
+    steps, filled = figures.phase_course(results, results.rows[0])
+    assert steps.tolist() == [100, 200]
+    assert filled.tolist() == [[6.0, 6.0], [2.0, 2.0], [1.0, 2.0]]
+
+
+def test_results_without_the_memory_table_are_reported_without_what_it_tells(folder: Path) -> None:
+    assert results_of(folder) == [".910 [.900, .920]", ".455 [.450, .460]"]
+    shutil.rmtree(folder / "memory.parquet")
+    assert results_of(folder) == [".910 [.900, .920]", "–"]
+    page = html.write_report(folder).read_text()
+    assert "phases over time" not in page
+    assert page.count("<svg") == 4
+
+
+def results_of(folder: Path) -> list[str]:
+    """AP and AP per megabyte of the first row."""
+    return text.main_table(load_results(folder), ("AP", "AP per MB")).lines[0][1:3]
 
 
 def test_numbers_are_short_and_unknown_ones_are_dashes() -> None:

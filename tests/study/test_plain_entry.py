@@ -4,11 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from crystalrl import cli
 from crystalrl.report.markdown import write_page
 from crystalrl.study.__main__ import main
+from crystalrl.study.store import TABLES, read
 
 STUDY = """
 tuning_seeds = "1000:1002"
@@ -48,11 +50,22 @@ def study(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_study_needs_nothing_but_torch_and_numpy(study: Path, tmp_path: Path) -> None:
+def test_a_study_needs_nothing_but_torch_and_numpy_and_its_parts_join_those_of_another_machine(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = [str(study), "--out", str(tmp_path / "out"), "--device", "cpu"]
-    script = WITHOUT.format(names=MISSING, arguments=arguments)
+    script = WITHOUT.format(names=MISSING, arguments=[*arguments, "--share", "1/2"])
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
-    assert len(list((tmp_path / "out").glob("part-*.npz"))) == 2
+    assert [path.suffix for path in (tmp_path / "out").glob("*.parquet/*")] == [".npz"] * 3
+    main(arguments)
+    assert capsys.readouterr().out.count("task 1") == 1
+    cli.main(["report", str(tmp_path / "out")])
+    assert [path.suffix for path in (tmp_path / "out").glob("*.parquet/*")] == [".parquet"] * 6
+    main([str(study), "--out", str(tmp_path / "here"), "--device", "cpu"])
+    for table in TABLES:
+        here, joined = read(tmp_path / "here", table), read(tmp_path / "out", table)
+        for name in here:
+            np.testing.assert_array_equal(joined[name], here[name])
 
 
 def test_processes_share_a_study_without_doing_anything_twice(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from crystalrl.theory import Thresholds, Wish, design
 from crystalrl.theory_cli import main
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -51,7 +52,6 @@ def test_figures_are_reproducible(tmp_path: Path) -> None:
         (("show", "--tau-L", "0.8"), "0 < tau_L < tau_C < 1"),
         (("show", "--horizon", "0"), "horizon must be > 0"),
         (("show", "--plot", "law.pdf"), "must end in .png or .svg"),
-        (("design", "--lifetime", "10"), "lifetime + maturity must exceed"),
     ],
 )
 def test_impossible_input_is_refused_with_the_wish(arguments: tuple[str, ...], reason: str) -> None:
@@ -60,11 +60,29 @@ def test_impossible_input_is_refused_with_the_wish(arguments: tuple[str, ...], r
     assert reason in text
 
 
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--lifetime", "10"), "lifetime + maturity must exceed 100000 steps"),
+        (("--tau-L", "0.8"), "0 < tau_L < tau_C < 1, got 0.8 and 0.7"),
+    ],
+)
+def test_wishes_that_cannot_be_granted_are_refused_by_the_command_line(
+    arguments: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run("design", *arguments)
+    assert ended.value.code == 2
+    assert reason in re.sub(r"[│\s]+", " ", capsys.readouterr().err)
+
+
 def test_design_prints_parameters_and_what_they_imply() -> None:
-    code, text = run("design", "--capacity", "10000", "--lifetime", "100000")
+    wish = Wish(capacity=10_000, lifetime=100_000, thresholds=Thresholds(tau_C=0.8))
+    code, text = run("design", "--capacity", "10000", "--lifetime", "100000", "--tau-C", "0.8")
     assert code == 0
-    assert "5,000" in text
-    assert "promoted" in text
+    plan = design(wish)
+    for expected in (f"{plan.alpha:.4g}", f"{plan.capacity[2]:,}", "200,000 steps", "33% of those formed in 400,000"):
+        assert expected in text
 
 
 def test_claims_can_be_filtered_by_verdict() -> None:

@@ -9,10 +9,11 @@ import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from crystalrl.study.analysis import Results
+from crystalrl.study.analysis import Results, Row
 from crystalrl.study.stats import summarise
 
 COLOURS = ("#1b6ca8", "#d1495b", "#e3a72f", "#3c8d5a", "#7d5ba6", "#7a7a7a", "#20a4a4", "#b5651d", "#444444", "#c06c84")
+PHASES = ("liquid", "glass", "crystal")
 
 
 def interval_figure(results: Results, metric: str = "AP") -> str:
@@ -89,15 +90,14 @@ def curve_figure(results: Results) -> str:
 
 def phase_figure(results: Results) -> str | None:
     """Share of the memory in each phase over time, for rows whose memory reports it."""
-    names = results.memory["name"]
-    phases = [p for p in ("liquid", "glass", "crystal") if (names == p).any()]
-    rows = [r for r in results.rows if ((results.memory["cell"] == r.chosen.name) & np.isin(names, phases)).any()]
+    if "liquid" not in results.memory:
+        return None
+    rows = [row for row in results.rows if np.isfinite(results.memory["liquid"][_of(results, row)]).any()]
     if not rows:
         return None
     figure = Figure(figsize=(3.7 * len(rows), 2.8), layout="constrained")
     for axis, row in zip(figure.subplots(1, len(rows), squeeze=False)[0], rows, strict=True):
-        at, filled = phase_course(results, row.chosen.name, phases)
-        axis.stackplot(at, filled, labels=phases, colors=("#8ecae6", "#b8b8d1", "#023e8a"))
+        axis.stackplot(*phase_course(results, row), labels=PHASES, colors=("#8ecae6", "#b8b8d1", "#023e8a"))
         for stage in range(1, len(results.tasks)):
             axis.axvline(stage * row.spec.steps, color="white", linewidth=0.8, linestyle=":")
         axis.set_title(row.chosen.name, fontsize=9)
@@ -108,18 +108,18 @@ def phase_figure(results: Results) -> str | None:
     return _svg(figure)
 
 
-def phase_course(results: Results, cell: str, phases: list[str]) -> tuple[Any, Any]:
-    """Steps [k] and mean contents [phases, k] of a cell's memory."""
-    memory = results.memory
-    steps = np.unique(memory["step"][(memory["cell"] == cell) & (memory["name"] == phases[0])])
-    filled = [
-        [
-            memory["value"][(memory["cell"] == cell) & (memory["name"] == p) & (memory["step"] == s)].mean()
-            for s in steps
-        ]
-        for p in phases
-    ]
+def phase_course(results: Results, row: Row) -> tuple[Any, Any]:
+    """Steps [k] of the consolidations and contents [3, k] of each phase, means over the reported seeds."""
+    mine = _of(results, row) & np.isfinite(results.memory["liquid"])
+    steps, place = np.unique(results.memory["step"][mine], return_inverse=True)
+    filled = [np.bincount(place, results.memory[phase][mine]) / np.bincount(place) for phase in PHASES]
     return steps, np.array(filled)
+
+
+def _of(results: Results, row: Row) -> Any:
+    """bool: lines of the memory's table that belong to the chosen cell and the reported seeds."""
+    memory = results.memory
+    return (memory["cell"] == row.chosen.name) & np.isin(memory["seed"], row.chosen.seeds)
 
 
 def _finish(axis: Any, across: str, up: str, count: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import Tensor
 
 from crystalrl.study.plan import Group
 from crystalrl.study.run import Consolidated, Event, Scored
@@ -38,7 +39,7 @@ def follow(events: Iterable[tuple[int, Event]], groups: Sequence[Group], console
             if isinstance(event, Scored):
                 bars.update(ids[number], success=_success(event))
             elif isinstance(event, Consolidated):
-                bars.update(ids[number], fill=_fill(event.scalars))
+                bars.update(ids[number], fill=_fill(event.values))
             elif isinstance(event, Step) and (time.monotonic() - shown > REFRESH or event.done == event.total):
                 shown = time.monotonic()
                 lanes, stages = len(groups[number].lanes), len(groups[number].lanes[0].stages)
@@ -56,7 +57,7 @@ def _success(event: Scored) -> str:
     return f"score {float(event.score[:, : event.after].mean()):.2f}" if event.after else ""
 
 
-def _fill(scalars: Mapping[str, Sequence[float]]) -> str:
+def _fill(values: Mapping[str, Tensor]) -> str:
     """How many experiences are liquid, glass and crystal, on average over lanes: l224 g68 c300."""
-    phases = [phase for phase in ("liquid", "glass", "crystal") if phase in scalars]
-    return " ".join(f"{phase[0]}{sum(scalars[phase]) / len(scalars[phase]):.0f}" for phase in phases)
+    phases = [phase for phase in ("liquid", "glass", "crystal") if phase in values]
+    return " ".join(f"{phase[0]}{float(values[phase].mean()):.0f}" for phase in phases)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from crystalrl.study.execute import best_device, execute, prepare
+from crystalrl.study.execute import best_device, execute, pending, prepare
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.run import Scored
 from crystalrl.study.store import Store
@@ -63,12 +63,11 @@ def _shorter(table: Table, steps: int) -> Table:
 
 def _jobs(tables: Mapping[str, Table], out: Path) -> list[tuple[str, Group, Store]]:
     """Every run of all tables, with its store; the longest first."""
-    jobs = [
-        (key, group, store)
-        for key, table in tables.items()
-        for store in [Store(out / key, table.to_toml())]
-        for group in plan(table.runs())
-    ]
+    jobs = []
+    for key, table in tables.items():
+        store, groups = Store(out / key, table.to_toml()), plan(table.runs())
+        pending(groups, store)  # refuses strange parts before anything is trained
+        jobs += [(key, group, store) for group in groups]
     return sorted(jobs, key=lambda job: -len(job[1].lanes) * job[1].steps * job[1].spec.capacity)
 
 

@@ -101,7 +101,8 @@ class _Stored:
 
     def __init__(self, folder: str | Path, table: Table) -> None:
         self.table, self.tasks = table, stage_tasks(table.suite)
-        self.scores, self.curves, self.memory = (read(folder, name) for name in ("scores", "curves", "memory"))
+        self.scores, self.curves = (read(folder, name) for name in ("scores", "curves"))
+        self.memory: Columns = read(folder, "memory") if (Path(folder) / "memory.parquet").is_dir() else {}
         scratch = [cell for name, spec in table.rows.items() if spec.scratch for cell in self.cells(name)]
         self.scratch = scratch[0] if scratch else None
 
@@ -121,9 +122,10 @@ class _Stored:
         return _pivot(ranked, cell, seeds, ("task", "point"), (len(self.tasks), len(steps)))
 
     def nbytes(self, cell: str) -> float:
-        """Bytes of memory per learner."""
-        of_cell = (self.memory["cell"] == cell) & (self.memory["name"] == "nbytes")
-        return float(self.memory["value"][of_cell].mean())
+        """Bytes of memory per learner; NaN where the results came without the memory's table, by far the largest."""
+        if not self.memory:
+            return np.nan
+        return float(self.memory["nbytes"][self.memory["cell"] == cell][0])
 
 
 def _pivot(columns: Columns, cell: str, seeds: Sequence[int], axes: tuple[str, str], shape: tuple[int, int]) -> Matrix:

@@ -8,22 +8,28 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from crystalrl.study.plan import Group, Lane
+from crystalrl.study.plan import Group
 from crystalrl.study.run import Built, Consolidated, Curve, Event, Scored, run
 from crystalrl.study.store import TABLES, Store
 
 
 def execute(groups: Sequence[Group], store: Store, device: torch.device | str = "cpu") -> Iterator[tuple[int, Event]]:
     """Run the groups that are not stored yet; yields (number of the group, what happened)."""
-    for number, group in enumerate(groups):
-        if store.has(group.key):
-            continue
+    for number, group in pending(groups, store):
         record = Record(group)
         for event in run(group, device):
             record.take(event)
             yield number, event
-        store.write(group.key, record.tables, str(device))
+        store.write(group.key, record.tables(), str(device))
+
+
+def pending(groups: Sequence[Group], store: Store) -> list[tuple[int, Group]]:
+    """The groups that are not stored yet, by number; an error if another part holds any of their learners."""
+    todo = [(number, group) for number, group in enumerate(groups) if not store.has(group.key)]
+    store.refuse_stored((lane.cell, lane.seed) for _, group in todo for lane in group.lanes)
+    return todo
 
 
 def best_device() -> str:
@@ -49,40 +55,45 @@ def prepare(device: str) -> None:
 
 
 class Record:
-    """The events of one run as columns. Invariant: all columns of a table have one length."""
+    """The events of one run as columns, lane by lane."""
 
     def __init__(self, group: Group) -> None:
-        self.group = group
-        self.tables: dict[str, dict[str, list[Any]]] = {
-            name: {column: [] for column in columns} for name, columns in TABLES.items()
-        }
+        lanes = group.lanes
+        self.lane = {name: np.array([[getattr(lane, name)] for lane in lanes]) for name in ("cell", "method", "seed")}
+        self.stages = np.array([lane.stages for lane in lanes])
+        self.nbytes = np.nan
+        self.rows: dict[str, list[dict[str, NDArray[Any]]]] = {table: [] for table in TABLES}
 
     def take(self, event: Event) -> None:
-        """Add what an event says, lane by lane."""
-        lanes = self.group.lanes
+        """Add what an event says."""
         if isinstance(event, Scored):
-            for lane, scores in zip(lanes, event.score.tolist(), strict=True):
-                for task in lane.stages:
-                    self._add("scores", lane, after=event.after, task=task, score=scores[task])
+            score = np.take_along_axis(event.score.numpy(), self.stages, axis=1)
+            self._add("scores", after=event.after, task=self.stages, score=score)
         elif isinstance(event, Curve):
-            for lane, score in zip(lanes, event.score.tolist(), strict=True):
-                self._add("curves", lane, task=lane.stages[event.stage], step=event.step, score=score)
+            self._add("curves", task=self._task(event.stage), step=event.step, score=event.score.numpy()[:, None])
         elif isinstance(event, Built):
-            self._add_means(0, {"nbytes": [float(event.nbytes)] * len(lanes)})
+            self.nbytes = event.nbytes
+            self._add("memory", step=0, task=self._task(0), nbytes=self.nbytes)
         elif isinstance(event, Consolidated):
-            self._add_means(event.done, event.scalars)
+            values = {name: value.numpy()[:, None] for name, value in event.values.items()}
+            self._add("memory", step=event.done, task=self._task(event.stage), nbytes=self.nbytes, **values)
+            due = self.rows["memory"][-1]["evaluated"] > 0  # lanes may consolidate at their own times
+            self.rows["memory"][-1] = {name: column[due] for name, column in self.rows["memory"][-1].items()}
 
-    def _add_means(self, step: int, numbers: Mapping[str, Sequence[float]]) -> None:
-        """Means over the learners of each cell (that have a number), at a step."""
-        first = {lane.cell: lane for lane in reversed(self.group.lanes)}
-        cells = np.array([lane.cell for lane in self.group.lanes])
-        for name, values in numbers.items():
-            for cell, lane in first.items():
-                mine = np.asarray(values)[cells == cell]
-                known = mine[np.isfinite(mine)]
-                self._add("memory", lane, step=step, name=name, value=known.mean() if len(known) else np.nan)
+    def tables(self) -> dict[str, dict[str, NDArray[Any]]]:
+        """Everything so far, by table and column; NaN where an event said nothing of a column."""
+        return {table: _joined(rows, [*TABLES[table]]) for table, rows in self.rows.items()}
 
-    def _add(self, table: str, lane: Lane, **values: Any) -> None:
-        row = {"cell": lane.cell, "method": lane.method, "seed": lane.seed, **values}
-        for name, column in self.tables[table].items():
-            column.append(row[name])
+    def _task(self, stage: int) -> NDArray[Any]:
+        return self.stages[:, stage : stage + 1]
+
+    def _add(self, table: str, **columns: Any) -> None:
+        """One row for each element of the columns, which are a number or [L, n]."""
+        named = {**self.lane, **columns}
+        wide = np.broadcast_arrays(*named.values())
+        self.rows[table].append({name: column.ravel() for name, column in zip(named, wide, strict=True)})
+
+
+def _joined(rows: Sequence[Mapping[str, NDArray[Any]]], first: Sequence[str]) -> dict[str, NDArray[Any]]:
+    names = dict.fromkeys([*first, *(name for row in rows for name in row)])
+    return {name: np.concatenate([row.get(name, np.full(len(row["cell"]), np.nan)) for row in rows]) for name in names}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -50,13 +50,11 @@ class Scored:
 
 @dataclass(frozen=True)
 class Consolidated:
-    """What the newest consolidation reports, after `done` steps: name → number per lane.
+    """What a consolidation reports, after `done` steps: name → float64[L]."""
 
-    Told at the points of the learning curve only, because reading it waits for the device.
-    """
-
+    stage: int
     done: int
-    scalars: Mapping[str, Sequence[float]]
+    values: Mapping[str, Tensor]
 
 
 Event = Built | Progress | Curve | Scored | Consolidated
@@ -126,16 +124,15 @@ def run(group: Group, device: torch.device | str = "cpu") -> Iterator[Event]:
     yield Scored(0, learner.score_all())
     for stage in range(learner.schedule.shape[1]):
         learner.begin(stage)
-        report = None
         for event in interact(learner, stage):
             if event.done > group.spec.warmup:
                 learner.learn()
             if learner.memory.due:
                 report = learner.memory.consolidate(learner.agent.evaluate)
+                if report is not None:
+                    yield Consolidated(stage, event.done, report.values)
             if point := _curve_step(group, event):
                 yield Curve(stage, point, learner.score_current(stage))
-                if report is not None:
-                    yield Consolidated(event.done, report.per_lane())
             yield event
         learner.end(stage)
         yield Scored(stage + 1, learner.score_all())

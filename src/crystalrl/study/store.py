@@ -1,36 +1,41 @@
-"""Results on disk: a folder with the spec, the versions, and one compressed file of tables per lane-batched run.
+"""Results on disk: a folder with the spec, the versions, and one folder of parts per table.
 
-A file `part-KEY.npz` appears whole or not at all, so an interrupted study is continued by starting it again. Only NumPy
-is needed to read one: `numpy.load(path)["scores.score"]`; text is stored as numbers into the array `….names`.
+    spec.toml  versions.json
+    scores.parquet/part-KEY.parquet    cell, method, seed, after, task, score: the learning matrix
+    curves.parquet/part-KEY.parquet    cell, method, seed, task, step, score: on the task being learnt
+    memory.parquet/part-KEY.parquet    cell, method, seed, step, task, nbytes and what each consolidation reports
+
+Tasks and seeds count from 0; `pandas.read_parquet("scores.parquet")` reads a whole table. Every lane-batched run adds
+one part to each table, its scores last: a run counts once they are there, so an interrupted study is continued by
+starting it again. Where pyarrow is missing parts are .npz files with the same columns; both kinds may lie side by side,
+and `as_parquet` (which `crystalrl report` calls) turns one into the other.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import platform
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from crystalrl._version import __version__
+from crystalrl.study.parts import SUFFIXES, Arrays, has_parquet, packed, read_part, same, write_part, write_whole
 
+_LANE = {"cell": "s", "method": "s", "seed": "i"}
 TABLES = {
-    "scores": {"cell": "s", "method": "s", "seed": "i", "after": "i", "task": "i", "score": "f"},
-    "curves": {"cell": "s", "method": "s", "seed": "i", "task": "i", "step": "i", "score": "f"},
-    "memory": {"cell": "s", "method": "s", "step": "i", "name": "s", "value": "f"},
+    "memory": {**_LANE, "step": "i", "task": "i", "nbytes": "f"},
+    "curves": {**_LANE, "task": "i", "step": "i", "score": "f"},
+    "scores": {**_LANE, "after": "i", "task": "i", "score": "f"},
 }
-"""Columns of each table; s text, i integer, f float. The memory's numbers are means over the learners of a cell."""
+"""Columns of each table, in the order they are written; s text, i integer, f float. Memory has more: all floats."""
 
-_TYPES = {"i": np.int32, "f": np.float32}
-Columns = Mapping[str, Sequence[Any]]
-Arrays = dict[str, NDArray[Any]]
+Columns = Mapping[str, Any]
 
 
 class Store:
@@ -48,52 +53,110 @@ class Store:
             raise ValueError(f"out: wanted an empty folder or results of this spec, got other files in {self.folder}")
         self.folder.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            _write(path, spec.encode())
+            write_whole(path, spec.encode())
 
     def has(self, key: str) -> bool:
         """Whether the run of this key is stored."""
-        return self._part(key).exists()
+        return any((_place(self.folder, "scores") / f"part-{key}{suffix}").exists() for suffix in SUFFIXES)
+
+    def refuse_stored(self, lanes: Iterable[tuple[str, int]]) -> None:
+        """Raise if a part that can be read here holds any of these cells and seeds already."""
+        held = _Holders()
+        for path in _parts(self.folder, "scores").values():
+            if path.suffix == ".npz" or has_parquet():
+                held.add(path, _read("scores", path))
+        held.refuse("the run to come", set(lanes))
 
     def write(self, key: str, tables: Mapping[str, Columns], device: str) -> None:
-        """Store all tables of one run."""
-        _write(self.folder / "versions.json", (json.dumps(versions(device), indent=1) + "\n").encode())
-        arrays: Arrays = {}
-        for table, columns in TABLES.items():
-            for column, kind in columns.items():
-                arrays |= _packed(f"{table}.{column}", tables[table][column], kind)
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
-        _write(self._part(key), buffer.getvalue())
-
-    def _part(self, key: str) -> Path:
-        return self.folder / f"part-{key}.npz"
+        """Store all tables of one run. What is stored already must be the same."""
+        arrays = {table: packed(tables[table], kinds) for table, kinds in TABLES.items()}
+        if self.has(key):
+            path = _parts(self.folder, "scores")[key]
+            if not same(_read("scores", path), arrays["scores"]):
+                raise ValueError(f"{path}: wanted the same scores as those of this run, got others")
+            return
+        write_whole(self.folder / "versions.json", (json.dumps(versions(device), indent=1) + "\n").encode())
+        for table in TABLES:
+            place = _place(self.folder, table)
+            place.mkdir(exist_ok=True)
+            for suffix in SUFFIXES:  # what an interrupted run may have left
+                (place / f"part-{key}{suffix}").unlink(missing_ok=True)
+            write_part(place / f"part-{key}", arrays[table])
 
 
 def read(folder: str | os.PathLike[str], table: str) -> Arrays:
-    """All parts of a table: column name → array."""
-    parts = sorted(Path(folder).glob("part-*.npz"))
-    if not parts:
+    """All parts of a table: column name → array; NaN where a part lacks a column."""
+    keys = _parts(folder, "scores")
+    if not keys:
         raise FileNotFoundError(f"{folder}: wanted results of a study, found none")
-    loaded = [_unpacked(part, table) for part in parts]
-    return {column: np.concatenate([columns[column] for columns in loaded]) for column in TABLES[table]}
+    parts = _parts(folder, table)
+    held, loaded = _Holders(), []
+    for key, finished in keys.items():
+        if key not in parts:
+            raise FileNotFoundError(f"{_place(folder, table)}: wanted a part for {finished}, found none")
+        loaded.append(_read(table, parts[key]))
+        held.add(parts[key], loaded[-1])
+    names = dict.fromkeys(name for columns in loaded for name in columns)
+    return {name: np.concatenate([_column(columns, name) for columns in loaded]) for name in names}
 
 
-def _packed(name: str, values: Sequence[Any], kind: str) -> Arrays:
-    if kind != "s":
-        return {name: np.asarray(values, dtype=_TYPES[kind])}
-    names, place = np.unique(np.asarray(values, dtype=np.str_), return_inverse=True)
-    return {name: place.astype(np.int16), f"{name}.names": names}
+def as_parquet(folder: str | os.PathLike[str]) -> int:
+    """Turn every .npz part into parquet; how many there were. Does nothing where pyarrow is missing."""
+    if not has_parquet():
+        return 0
+    found = [(table, path) for table in TABLES for path in sorted(_place(folder, table).glob("part-*.npz"))]
+    for table, path in found:
+        _parts(folder, table)  # refuses another parquet part of the same run
+        write_part(path.with_suffix(""), packed(_read(table, path), TABLES[table]))
+        path.unlink()
+    return len(found)
 
 
-def _unpacked(part: Path, table: str) -> Arrays:
-    with np.load(part) as stored:
-        return {column: _column(stored, f"{table}.{column}", kind) for column, kind in TABLES[table].items()}
+class _Holders:
+    """Which part holds which cell and seed. Invariant: never two."""
+
+    def __init__(self) -> None:
+        self.of: dict[tuple[str, int], Path] = {}
+
+    def add(self, path: Path, columns: Arrays) -> None:
+        """Note what a part holds; raise if another one does, too."""
+        lanes = set(zip(columns["cell"].tolist(), columns["seed"].tolist(), strict=True))
+        self.refuse(str(path), lanes)
+        self.of.update(dict.fromkeys(lanes, path))
+
+    def refuse(self, what: str, lanes: set[tuple[str, int]]) -> None:
+        for cell, seed in sorted(lanes & set(self.of)):
+            raise ValueError(
+                f"{what}: wanted each cell and seed once, got {cell!r}, seed {seed}, as in {self.of[cell, seed]}"
+            )
 
 
-def _column(stored: Any, name: str, kind: str) -> NDArray[Any]:
-    if kind == "s":
-        return np.asarray(stored[f"{name}.names"].astype(object)[stored[name]])
-    return np.asarray(stored[name].astype(np.int64 if kind == "i" else np.float64))
+def _place(folder: str | os.PathLike[str], table: str) -> Path:
+    return Path(folder) / f"{table}.parquet"
+
+
+def _parts(folder: str | os.PathLike[str], table: str) -> dict[str, Path]:
+    """Key → file of every part, in order. One run in both kinds is one part, if they say the same."""
+    found: dict[str, Path] = {}
+    place = _place(folder, table)
+    for path in sorted(place.iterdir()) if place.is_dir() else []:
+        if path.name.startswith("."):
+            continue
+        if path.suffix not in SUFFIXES or not path.name.startswith("part-"):
+            raise ValueError(f"{path}: wanted nothing but parts such as part-KEY.parquet in {place}, got this file")
+        key = path.stem.removeprefix("part-")
+        if key in found and not same(_read(table, found[key]), _read(table, path)):
+            raise ValueError(f"{path}: wanted the same as in {found[key].name}, got other contents")
+        found[key] = path
+    return found
+
+
+def _read(table: str, path: Path) -> Arrays:
+    return read_part(path, TABLES[table], more=table == "memory")
+
+
+def _column(columns: Arrays, name: str) -> Any:
+    return columns[name] if name in columns else np.full(len(columns["cell"]), np.nan, np.float32)
 
 
 def versions(device: str) -> dict[str, str]:
@@ -118,10 +181,3 @@ def _differences(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = "") -
         elif ours != theirs:
             found.append(f"{prefix}{name}")
     return found
-
-
-def _write(path: Path, content: bytes) -> None:
-    """The file as a whole or not at all."""
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_bytes(content)
-    temporary.replace(path)

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import lambertw
 
+from crystalrl.params import CrystalParams
 from crystalrl.theory.passage import time_to
 from crystalrl.theory.rates import Array, Rates, non_negative, unit
 
@@ -80,55 +83,70 @@ def uniform_utilities(level: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is given and what is wished; times in environment steps.
-
-    inflow: experiences per step. capacity: all slots. episode: steps between consolidations. lifetime: mean stay of a
-    crystal before newer ones push it out. maturity: mean steps from entry to crystal; None means the lifetime. melt:
-    steps of uninterrupted contradiction until a crystal (c = 1, U = 0) falls to glass; None means a tenth of the
-    lifetime. spread: largest standard deviation of c wanted. utilities: quantile function of U over experiences,
-    increasing from [0, 1] into [0, 1].
-    """
+    """What is given and wished of a memory; `design` finds its parameters. Times in environment steps."""
 
     inflow: float = 1.0
+    """Experiences per environment step."""
     capacity: int = 100_000
+    """Slots of the whole memory."""
     episode: float = 200.0
+    """Environment steps between consolidations."""
     lifetime: float = 1_000_000.0
+    """For so long every crystal is kept; afterwards the store is a random sample of all crystals ever formed."""
     maturity: float | None = None
+    """Mean steps from entry to crystal; None: the lifetime."""
     melt: float | None = None
+    """Steps of uninterrupted contradiction until a crystal (c = 1, U = 0) falls to glass; None: lifetime / 10."""
     spread: float = 0.01
+    """Largest standard deviation of c."""
     thresholds: Thresholds = Thresholds()
     utilities: Callable[[Array], Array] = uniform_utilities
+    """Quantile function of U over experiences, increasing from [0, 1] into [0, 1]."""
 
     def __post_init__(self) -> None:
-        for name in ("inflow", "capacity", "episode", "lifetime", "spread"):
-            if not float(non_negative(name, getattr(self, name))) > 0:
+        for name in ("inflow", "capacity", "episode", "lifetime", "maturity", "melt", "spread"):
+            if getattr(self, name) is not None and not float(non_negative(name, getattr(self, name))) > 0:
                 raise ValueError(f"{name} must be > 0, got 0")
+        if self.capacity <= self.newcomers:
+            raise ValueError(f"capacity must exceed inflow × episode = {self.newcomers:g}, got {self.capacity}")
         least = self.capacity / self.inflow
         if self.lifetime + self.waiting <= least:
             raise ValueError(
                 f"lifetime + maturity must exceed {least:g} steps (capacity / inflow: every experience would have to "
                 f"crystallize), got {self.lifetime + self.waiting:g}"
             )
+        if self.waiting < self.episode:
+            raise ValueError(f"maturity must be at least one episode of {self.episode:g} steps, got {self.waiting:g}")
+
+    @property
+    def newcomers(self) -> float:
+        """Experiences that come between two consolidations."""
+        return self.inflow * self.episode
 
     @property
     def waiting(self) -> float:
         """Mean steps from entry to crystal."""
-        return self.lifetime if self.maturity is None else float(non_negative("maturity", self.maturity))
+        return self.lifetime if self.maturity is None else self.maturity
+
+    @property
+    def melting(self) -> float:
+        """Steps from c = 1 to glass under contradiction."""
+        return self.lifetime / 10 if self.melt is None else self.melt
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Parameters that grant a wish, and what they imply. Times in environment steps.
+    """Parameters that grant a wish, and what they imply. Times in environment steps, `time_unit` in experiences.
 
-    `capacity` and `contents`: liquid, glass, crystal slots and their mean occupation. `promoted`: share of experiences
-    that crystallise, those of utility above `utility_floor`. `melting_utility`: a contradicted crystal of higher
-    utility never melts. `notes` say where the promise is weak.
+    `capacity`: liquid, glass, crystal slots, all in use from `full_after` on. `promoted`: share of experiences that
+    crystallise, those of utility above `utility_floor`. `mean_c` of a crystal is where it tends to. `melting_utility`:
+    a contradicted crystal of higher utility never melts. `notes` say where the promise is weak.
     """
 
     alpha: float
     beta: float
     sigma: float
-    time_unit: float
+    time_unit: int
     capacity: tuple[int, int, int]
     promoted: float
     utility_floor: float
@@ -137,44 +155,86 @@ class Design:
     steps_to_crystal: float
     mean_c: tuple[float, float, float]
     melting_utility: float
+    thresholds: Thresholds
     notes: tuple[str, ...]
+
+    @property
+    def full_after(self) -> float:
+        """Steps from an empty memory until the crystal store is full; no crystal is dropped before."""
+        return self.steps_to_crystal + self.crystal_lifetime
+
+    def retained(self, steps: ArrayLike) -> Array:
+        """Share of all crystals formed in the first `steps` of a run that are held then: lifetime/(steps − maturity).
+
+        A full store keeps the smallest of random keys, so every crystal ever formed has this chance, old or new; one
+        held at s is still held at t > s with retained(t)/retained(s). There is no typical lifetime: what a full store
+        holds at s has a half-life of s − maturity, the time in which crystals have been forming. (With overflow
+        "frozen" the first to come stay instead, and from `full_after` on nobody is admitted.)
+        """
+        formed = np.asarray(non_negative("steps", steps)) - self.steps_to_crystal
+        return np.asarray(self.crystal_lifetime / np.maximum(formed, self.crystal_lifetime))
+
+    def params(self, **changes: Any) -> CrystalParams:
+        """The design as parameters of a `CrystalMemory` of the wished capacity; everything else as by default."""
+        given: dict[str, Any] = {
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "sigma": self.sigma,
+            "tau_L": self.thresholds.tau_L,
+            "tau_C": self.thresholds.tau_C,
+            "band_C": self.thresholds.band,
+            "capacity": self.capacity,
+            "time_unit": self.time_unit,
+            "every": self.time_unit,
+        }
+        return CrystalParams(**{**given, **changes})
 
 
 def design(wish: Wish) -> Design:
-    """Rates and capacities such that all three phases are just full and crystals live as long as wished.
+    """Rates and capacities such that all three phases are just full and the crystals fill in the wished lifetime.
 
-    Little: capacity = inflow·promoted·(maturity + lifetime). The liquid evicts its lowest utilities, so the best
-    `promoted` share survives; with loss 0 an experience of utility U needs −ln(1 − τ)/(αU) to reach τ, and the mean of
-    1/U over survivors turns the wished maturity into α. β follows from the wished melting time, σ from the wished
-    spread, σ²/(8αU) = spread².
+    Little: capacity = newcomers·(1 − promoted) + inflow·promoted·(maturity + lifetime): the newcomers of one episode
+    wait in liquid to be evaluated, even those that are then the first to go. The liquid evicts its lowest utilities, so
+    the best `promoted` share survives; without interference an experience of utility U needs −ln(1 − τ)/(αU) to reach
+    τ, and half an episode more until the next consolidation sees it. The mean of 1/U over survivors turns the wished
+    maturity into α. β follows from the wished melting time, σ from the wished spread.
     """
-    promoted = wish.capacity / (wish.inflow * (wish.waiting + wish.lifetime))
-    crystal = max(1, round(wish.inflow * promoted * wish.lifetime))
+    promoted = (wish.capacity - wish.newcomers) / (wish.inflow * (wish.waiting + wish.lifetime) - wish.newcomers)
+    flow, unseen = wish.inflow * promoted, wish.newcomers * (1 - promoted)
     floor, slowness = _survivors(wish.utilities, promoted)
     to_glass, to_crystal = -np.log1p(-wish.thresholds.tau_L), -np.log1p(-wish.thresholds.tau_C)
-    rest = wish.capacity - crystal
-    alpha = to_crystal * slowness * wish.episode / wish.waiting
-    liquid = round(rest * to_glass / to_crystal)
+    climb = wish.waiting - wish.episode / 2
+    alpha = to_crystal * slowness * wish.episode / climb
+    reach_glass = climb * to_glass / to_crystal + wish.episode / 2
+    crystal, glass = max(1, round(flow * wish.lifetime)), round(flow * (wish.waiting - reach_glass))
+    liquid = wish.capacity - crystal - glass
     edge = wish.thresholds.tau_C - wish.thresholds.band
-    melt = wish.lifetime / 10 if wish.melt is None else float(non_negative("melt", wish.melt))
-    beta = -np.log(edge) * wish.episode / melt
-    climbing = Rates(alpha * floor, 0.0, 0.0)
-    phases = contents(climbing, 1.0, wish.thresholds, 0.0)
+    beta = -np.log(edge) * wish.episode / wish.melting
+    low, middle, high = contents(Rates(alpha * floor, 0.0, 0.0), 1.0, wish.thresholds, 0.0).mean
     return Design(
         alpha=float(alpha),
         beta=float(beta),
-        sigma=float(wish.spread * np.sqrt(8 * alpha * floor)),
-        time_unit=wish.episode,
-        capacity=(liquid, rest - liquid, crystal),
+        sigma=wish.spread * _noise_of_unit_spread(float(alpha) * floor),
+        time_unit=max(1, round(wish.newcomers)),
+        capacity=(liquid, glass, crystal),
         promoted=promoted,
         utility_floor=floor,
         crystal_lifetime=wish.lifetime,
-        steps_to_glass=float(wish.waiting * to_glass / to_crystal),
+        steps_to_glass=float(reach_glass),
         steps_to_crystal=wish.waiting,
-        mean_c=phases.mean,
+        mean_c=(low * (1 - unseen / liquid), middle, high),
         melting_utility=float(min(1.0, beta * edge / (alpha * (1 - edge)))),
-        notes=_notes(wish, alpha, to_glass, liquid, melt),
+        thresholds=wish.thresholds,
+        notes=_notes(wish, reach_glass, liquid),
     )
+
+
+def _noise_of_unit_spread(gain: float) -> float:
+    """σ/spread for c that climbs from 0 without loss: its variance σ²/gain·(x − x² + x²·ln x), x = 1 − mean, is largest
+    where 1 − x + 2x·ln x = 0, and σ²/gain·x(1 − x)/2 there.
+    """
+    x = np.exp(0.5 + lambertw(-np.exp(-0.5) / 2, -1).real)
+    return float(np.sqrt(2 * gain / (x * (1 - x))))
 
 
 def _survivors(utilities: Callable[[Array], Array], promoted: float) -> tuple[float, float]:
@@ -188,12 +248,12 @@ def _survivors(utilities: Callable[[Array], Array], promoted: float) -> tuple[fl
     return floor, float(np.sum(weight / best) / 2)
 
 
-def _notes(wish: Wish, alpha: float, to_glass: float, liquid: int, melt: float) -> tuple[str, ...]:
+def _notes(wish: Wish, reach_glass: float, liquid: int) -> tuple[str, ...]:
     notes = []
-    if to_glass / alpha < 5:
-        notes.append(f"glass is reached in {to_glass / alpha:.1f} consolidations: consolidate more often")
-    if wish.inflow * wish.episode > 0.1 * liquid:
-        notes.append("one episode brings more than a tenth of the liquid slots: occupation will swing")
-    if melt > wish.lifetime:
-        notes.append("melting is slower than the lifetime: contradicted crystals are pushed out before they melt")
+    if reach_glass < 5 * wish.episode:
+        notes.append(f"glass is reached in {reach_glass / wish.episode:.1f} consolidations: consolidate more often")
+    if wish.newcomers > 0.3 * liquid:
+        notes.append("one episode brings more than a third of the liquid slots: occupation will swing")
+    if wish.melting > wish.lifetime:
+        notes.append("melting is slower than the lifetime: the store fills before contradicted crystals melt")
     return tuple(notes)

@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
-from crystalrl.theory import claims, design
-from crystalrl.theory_cli.options import Claims, DesignOptions, Guide, Show
+from crystalrl.theory import Wish, claims, design
+from crystalrl.theory_cli.options import Claims, Guide, Show
 
 VERDICT_STYLE = {
     "true": "green",
@@ -34,11 +34,11 @@ def show(options: Show, console: Console) -> None:
         console.print(f"wrote {options.plot}")
 
 
-def design_memory(options: DesignOptions, console: Console) -> None:
+def design_memory(wish: Wish, console: Console) -> None:
     """Parameters from wishes."""
     from crystalrl.theory_cli import terminal
 
-    console.print(terminal.design_table(design(options.wish)))
+    console.print(terminal.design_table(design(wish)))
 
 
 def check_claims(options: Claims, console: Console) -> None:
@@ -73,7 +73,7 @@ def write_guide(options: Guide, console: Console) -> None:
 
 COMMANDS: dict[type, tuple[str, Callable[[Any, Console], None]]] = {
     Show: ("show", show),
-    DesignOptions: ("design", design_memory),
+    Wish: ("design", design_memory),
     Claims: ("claims", check_claims),
     Guide: ("guide", write_guide),
 }
@@ -85,7 +85,7 @@ def main(argv: Sequence[str] | None = None, console: Console | None = None) -> i
 
     choices: Any = None
     for options, (name, _) in COMMANDS.items():
-        choice: Any = Annotated[options, tyro.conf.subcommand(name)]
+        choice: Any = Annotated[options, tyro.conf.subcommand(name), tyro.conf.OmitArgPrefixes, tyro.conf.SuppressFixed]
         choices = choice if choices is None else choices | choice
     chosen = tyro.cli(choices, args=argv, prog="crystalrl theory", description=__doc__)
     console = console or Console()

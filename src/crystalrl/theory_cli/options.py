@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from crystalrl.theory import Crystallization, Thresholds, Wish
+from crystalrl.theory import Crystallization, Thresholds
 from crystalrl.theory.claims import Verdict
 
 
@@ -55,47 +55,6 @@ class Show:
             return self.horizon
         rate = self.law.rates.rate + self.law.rates.noise / 2
         return 5.0 / rate if rate > 0 else 100.0
-
-
-@dataclass(frozen=True)
-class DesignOptions:
-    """From wishes to parameters. Times in environment steps."""
-
-    inflow: float = 1.0
-    """Experiences per environment step."""
-    capacity: int = 100_000
-    """Slots of the whole memory."""
-    episode: float = 200.0
-    """Environment steps between consolidations."""
-    lifetime: float = 1_000_000.0
-    """Mean stay of a crystal."""
-    maturity: float | None = None
-    """Mean steps from entry to crystal; the lifetime by default."""
-    melt: float | None = None
-    """Steps of contradiction until a crystal falls to glass; a tenth of the lifetime by default."""
-    spread: float = 0.01
-    """Largest standard deviation of c."""
-    tau_L: float = 0.3
-    """Liquid below, glass above."""
-    tau_C: float = 0.7
-    """Crystal above."""
-    band: float = 0.05
-    """A crystal falls back below tau_C − band."""
-
-    @property
-    def wish(self) -> Wish:
-        """The same wishes for `crystalrl.theory.design`."""
-        thresholds = Thresholds(self.tau_L, self.tau_C, self.band)
-        return Wish(
-            inflow=self.inflow,
-            capacity=self.capacity,
-            episode=self.episode,
-            lifetime=self.lifetime,
-            maturity=self.maturity,
-            melt=self.melt,
-            spread=self.spread,
-            thresholds=thresholds,
-        )
 
 
 @dataclass(frozen=True)

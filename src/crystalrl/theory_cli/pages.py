@@ -133,19 +133,32 @@ def _steps() -> str:
 
 def _sizes() -> str:
     wishes = {
-        "1e5 slots, crystals live 1e6 steps": Wish(),
+        "1e5 slots, crystals kept 1e6 steps": Wish(),
         "1e5 slots, 1e6 steps, mature in 2e5": Wish(maturity=200_000),
-        "1e6 slots, crystals live 1e7 steps, 8 environments": Wish(inflow=8, capacity=1_000_000, lifetime=1e7),
+        "1e6 slots, crystals kept 1e7 steps, 8 environments": Wish(inflow=8, capacity=1_000_000, lifetime=1e7),
     }
-    rows = ["| wish | α | β | σ | slots L : G : C | promoted |", "|---|---|---|---|---|---|"]
+    rows = ["| wish | α | β | σ | slots L : G : C | promoted | full after | kept at 2×, 10× |", "|---|" + "---|" * 7]
     rows += [f"| {name} | {_design_cells(design(wish))} |" for name, wish in wishes.items()]
     return (
         "## Sizes follow from Little's law\n\n"
-        "capacity = inflow × promoted share × (maturity + lifetime). A wish fixes the rest "
-        "(`crystalrl theory design`):\n\n" + "\n".join(rows)
+        "capacity = inflow × promoted share × (maturity + lifetime), and room for the newcomers of one episode. A wish "
+        "fixes the rest (`crystalrl theory design`, or in code "
+        "`CrystalMemory(wish.capacity, params=design(wish).params(), …)`):\n\n"
+        + "\n".join(rows)
+        + "\n\nA crystal has no typical lifetime. Once the store is full random keys decide (`overflow` = "
+        "`reservoir`): it is a uniform sample of all crystals ever formed. After t steps a share lifetime / "
+        "(t − maturity) of them is left (last column: at two and ten times the steps to full), old ones and "
+        "new ones alike, and a crystal that is there at t has a half-life of t − maturity. To hold a share s "
+        "of everything that crystallizes in T steps, wish for a lifetime of s·(T − maturity). With `overflow` "
+        "= `frozen` the first to come stay and nobody is admitted later.\n\n"
+        "The numbers hold for utilities spread evenly over [0, 1] (`Wish.utilities` takes others) and without "
+        "interference. `tests/theory/test_design.py` measures contents, times, melting and what is kept on a running "
+        "`CrystalMemory`: within a tenth of the promise."
     )
 
 
 def _design_cells(plan: Design) -> str:
     slots = " : ".join(f"{n:,}" for n in plan.capacity)
-    return f"{plan.alpha:.2e} | {plan.beta:.2e} | {plan.sigma:.2e} | {slots} | {plan.promoted:.2%}"
+    kept = ", ".join(f"{share:.0%}" for share in plan.retained(plan.full_after * np.array([2, 10])))
+    rates = f"{plan.alpha:.2e} | {plan.beta:.2e} | {plan.sigma:.2e}"
+    return f"{rates} | {slots} | {plan.promoted:.2%} | {plan.full_after:,.0f} | {kept}"

@@ -95,11 +95,16 @@ def design_table(plan: Design) -> Table:
     """A design and what it implies."""
     table = Table(title="designed memory", show_header=False)
     table.add_row("alpha, beta, sigma", f"{plan.alpha:.4g}, {plan.beta:.4g}, {plan.sigma:.4g}")
-    table.add_row("time_unit", f"{plan.time_unit:g} steps")
+    table.add_row("time_unit, every", f"{plan.time_unit:,} experiences")
     table.add_row("slots L : G : C", " : ".join(f"{n:,}" for n in plan.capacity))
     table.add_row("promoted", f"{plan.promoted:.2%} of experiences, utility above {plan.utility_floor:.3f}")
     table.add_row("steps to glass, crystal", f"{plan.steps_to_glass:,.0f}, {plan.steps_to_crystal:,.0f}")
-    table.add_row("crystal lifetime", f"{plan.crystal_lifetime:,.0f} steps")
+    table.add_row("crystals full after", f"{plan.full_after:,.0f} steps; none is dropped before")
+    late = plan.full_after * np.array([2, 10])
+    kept = ", ".join(
+        f"{share:.0%} of those formed in {at:,.0f}" for at, share in zip(late, plan.retained(late), strict=True)
+    )
+    table.add_row("then a random sample", kept)
     table.add_row("mean c L, G, C", ", ".join(f"{c:.3f}" for c in plan.mean_c))
     table.add_row("melts under contradiction", f"utility below {plan.melting_utility:.3f}")
     for note in plan.notes:
