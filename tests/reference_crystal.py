@@ -379,7 +379,7 @@ class CrystalTwin:
         if len(fresh) < 3:
             return False
         against = sum(abs(reward - mine.data.reward) > delta_r for reward in fresh)
-        if against < len(fresh) * 2 / 3:
+        if 5 * against < 3 * len(fresh):
             return False
         now, before = sum(fresh) / len(fresh), sum(elders) / len(elders)
         return abs(now - mine.data.reward) > delta_r and abs(now - before) > delta_r / 2

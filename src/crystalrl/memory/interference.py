@@ -11,7 +11,7 @@ fresh_mean      the mean reward of the liquid experiences within ε, same action
                 Only glass and crystal can be contradicted.
 
 The last two forgive noise. newer_majority: if most of the elders within ε differ, too, I was an outlier from the start.
-fresh_mean: there are at least three fresh, two thirds of them differ from me one by one (a mixture is the edge of a
+fresh_mean: there are at least three fresh, three fifths of them differ from me one by one (a mixture is the edge of a
 rewarded region, not a change), and their mean differs also by δ_r/2 from the mean of the glass and crystal within ε, me
 among them; otherwise nothing has changed here. `docs/decisions/interference.md` has the measurements.
 """
@@ -87,7 +87,7 @@ def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> 
     mine, delta_r = scene.reward[:, rows], delta_r[..., 0]
     fresh, elders = fresh_sum / fresh_count.clamp_min(1), (elder_sum + mine) / (elder_count + 1)
     changed = ((fresh - mine).abs() > delta_r) & ((fresh - elders).abs() > delta_r / 2)
-    return (fresh_count >= FEWEST) & (3 * against >= 2 * fresh_count) & changed & solid[:, rows]
+    return (fresh_count >= FEWEST) & (5 * against >= 3 * fresh_count) & changed & solid[:, rows]
 
 
 def _count(mask: Tensor) -> Tensor:

@@ -52,8 +52,8 @@ def moments(vectors: Tensor, occupied: Tensor) -> tuple[Tensor, Tensor]:
 def distances(rows: Tensor, columns: Tensor) -> Tensor:
     """Euclidean distances float32[L, R, C] of vectors [L, R, D] and [L, C, D], exact to float32.
 
-    Equal states must be at distance 0, and ε is itself one of these distances; the fast way through a product of float32
-    matrices puts equal vectors some 1e-3 apart. On CUDA, where torch's kernel for differences takes ten times as long,
+    Equal states must be at distance 0, and ε is itself one of these distances; the fast way, a product of matrices in
+    float32, puts equal vectors some 1e-3 apart. On CUDA, where torch's kernel for differences takes ten times as long,
     the product is taken in float64, and what is closer than float32 can tell counts as equal.
     """
     if not rows.is_cuda:

@@ -107,8 +107,8 @@ class ReplayMemory:
         return self._outer(slots, self.spec.envs == 1) if self.windows is None else self._outer_windows(slots)
 
     def reserve(self) -> None:
-        """The host's part of `add`, which `add` does itself unless a CUDA graph is being recorded: before each replay of
-        a recorded `add`, call this.
+        """The host's part of `add`, which `add` does itself unless a CUDA graph is being recorded. Call it before each
+        replay of a recorded `add`.
         """
 
     def _add_one(self) -> Tensor:
