@@ -58,7 +58,7 @@ def contradicted(rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> T
         return flagged
     look = {"exists": _exists, "newer_majority": _newer_majority, "fresh_mean": _fresh_mean}[rule]
     lanes, slots = scene.phase.shape
-    for part in chunks(slots, 3 * lanes, slots):
+    for part in chunks(slots, 3 * lanes, slots, scene.phase.device):
         flagged[:, part] = look(scene, part, epsilon[:, None], delta_r[:, None])
     return flagged & scene.occupied
 
@@ -148,7 +148,7 @@ def spacing(scene: Scene, k: int, most: int = 512) -> Tensor:
     if k >= slots:
         return torch.zeros(lanes, 1, device=scene.state.device)
     step, fresh, found = -(-slots // most), scene.phase == LIQUID, []
-    for part in chunks(-(-slots // step), 3 * lanes, slots):
+    for part in chunks(-(-slots // step), 3 * lanes, slots, scene.phase.device):
         rows = slice(part.start * step, part.stop * step, step)
         kth = _apart(scene, rows).masked_fill(~fresh[:, None, :], torch.inf).kthvalue(k, dim=-1).values
         found.append(torch.where(fresh[:, rows] & torch.isfinite(kth), kth, torch.nan))

@@ -17,8 +17,8 @@ from crystalrl.types import Observation
 
 MOST_DIMENSIONS = 64
 PROJECTED = 32
-CHUNK_BYTES = 1 << 27
-"""Largest distance matrix held at once."""
+CHUNK_BYTES = {"cpu": 1 << 27, "cuda": 1 << 31}
+"""Largest distance matrix held at once; on CUDA larger ones, because there every chunk costs the same few launches."""
 
 
 def flatten(obs: Observation) -> Tensor:
@@ -64,9 +64,9 @@ def distances(rows: Tensor, columns: Tensor) -> Tensor:
     return squared.to(torch.float32).masked_fill_(squared <= 1e-14 * sizes[0], 0.0).sqrt_()
 
 
-def chunks(rows: int, lanes: int, columns: int) -> Iterator[slice]:
+def chunks(rows: int, lanes: int, columns: int, device: torch.device) -> Iterator[slice]:
     """Slices of the rows whose distance matrices fit into CHUNK_BYTES."""
-    width = max(1, CHUNK_BYTES // max(1, 4 * lanes * columns))
+    width = max(1, CHUNK_BYTES.get(device.type, 1 << 27) // max(1, 4 * lanes * columns))
     for start in range(0, rows, width):
         yield slice(start, min(start + width, rows))
 
@@ -93,7 +93,7 @@ def nearest(queries: Tensor, vectors: Tensor, occupied: Tensor, k: int) -> Near:
     index = torch.zeros(lanes, slots, k, dtype=torch.int64, device=vectors.device)
     exists = torch.zeros(lanes, slots, k, dtype=torch.bool, device=vectors.device)
     number = torch.arange(slots, device=vectors.device)
-    for part in chunks(slots, lanes, slots):
+    for part in chunks(slots, lanes, slots, vectors.device):
         apart = distances(queries[:, part], vectors)
         apart.masked_fill_(~occupied[:, None, :] | (number[part, None] == number), torch.inf)
         found, index[:, part] = apart.topk(k, dim=-1, largest=False)
@@ -107,7 +107,7 @@ def median_spacing(vectors: Tensor, occupied: Tensor, most: int = 2048) -> Tenso
     rows = torch.arange(0, slots, max(1, -(-slots // most)), device=vectors.device)
     number = torch.arange(slots, device=vectors.device)
     spacing = torch.full((lanes, len(rows)), torch.nan, device=vectors.device)
-    for part in chunks(len(rows), lanes, slots):
+    for part in chunks(len(rows), lanes, slots, vectors.device):
         apart = distances(vectors[:, rows[part]], vectors)
         apart.masked_fill_(~occupied[:, None, :] | (rows[part, None] == number), torch.inf)
         closest = apart.amin(-1)
