@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from crystalrl import kernels
+from crystalrl import kernels, plain
 
 settings.register_profile(
     "fixed", derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
@@ -24,7 +24,7 @@ def numba_off() -> Iterator[None]:
     CRYSTALRL_NUMBA=0 does the same for a whole process; here the compiled kernels must survive for the next test.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "load", lambda: None)
+        patch.setattr(kernels, "load", lambda: plain)
         yield
 
 

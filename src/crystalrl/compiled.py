@@ -1,7 +1,6 @@
 """Numba twins of the hot loops on CPU. Reached through `kernels.load()`, because importing this compiles.
 
-Each function has a reference that a test compares it with on the same random numbers: `fill_uniform` is
-`random.Streams.uniform`, all others are `memory.draw.WeightTree` without numba.
+Each function has a twin of the same name in `crystalrl.plain`; tests compare the two on the same random numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +10,10 @@ from typing import Any
 import numba
 import numpy as np
 
-from crystalrl.kernels import BELOW_ONE, GOLDEN, MIX_1, MIX_2
+from crystalrl.kernels import BELOW_ONE, GOLDEN, MIX_1, MIX_2, UNLABELLED
+
+TOP = 1
+"""A walk begins at a single root."""
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 golden, mix_1, mix_2 = np.uint64(GOLDEN), np.uint64(MIX_1), np.uint64(MIX_2)
@@ -57,11 +59,21 @@ def examine(slot: Any, error: Any, magnitude: Any) -> Any:
 
 
 @jit
-def holds(label: Any, claims: Any, slot: Any, none: int) -> bool:
+def below(slot: Any, number: Any) -> bool:
+    """Whether all slots [L, B] are less than their lane's number i64[L]."""
+    for lane in range(slot.shape[0]):
+        for b in range(slot.shape[1]):
+            if slot[lane, b] >= number[lane]:
+                return False
+    return True
+
+
+@jit
+def holds(label: Any, claims: Any, slot: Any) -> bool:
     """Whether every slot [L, B] is labelled, or was when it was drawn."""
     for lane in range(slot.shape[0]):
         for b in range(slot.shape[1]):
-            if label[lane, slot[lane, b]] == none and claims[lane, slot[lane, b], 1] < 0:
+            if label[lane, slot[lane, b]] == UNLABELLED and claims[lane, slot[lane, b], 1] < 0:
                 return False
     return True
 
