@@ -16,6 +16,8 @@ MIX_1, MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 """Constants of SplitMix64."""
 MASK = (1 << 64) - 1
 
+FAN = 16
+"""Children of a node in the trees of draw weights on CPU."""
 UNLABELLED = 255
 """Label of a slot that belongs to no stratum."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from crystalrl.kernels import BELOW_ONE, GOLDEN, MIX_1, MIX_2, UNLABELLED, mix_int
+from crystalrl.kernels import BELOW_ONE, FAN, GOLDEN, MIX_1, MIX_2, UNLABELLED, mix_int
 
 TOP = 4096
 """Where a running sum is cheaper than walking further up."""
@@ -60,8 +60,8 @@ def holds(label: Any, claims: Any, slot: Any) -> bool:
 
 
 def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
-    weight, label, sums, claims, shape = tree
-    fan, _, *offsets = shape.tolist()
+    weight, label, sums, claims, _ = tree
+    offsets = tree[4].tolist()
     (lanes, strata, nodes), rest = sums.shape, uniform.reshape(-1)
     lane = np.arange(lanes).repeat(uniform.shape[1]) if lanes > 1 else 0
     row = lane * strata + stratum.reshape(-1) if strata > 1 else lane
@@ -72,12 +72,12 @@ def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> Non
     node = _search(running, rest, row)
     rest -= running[row, node]
     for offset in offsets[-2::-1]:
-        members = sums.reshape(-1, fan).take(node + (row * nodes + offset) // fan, axis=0)
+        members = sums.reshape(-1, FAN).take(node + (row * nodes + offset) // FAN, axis=0)
         node, rest = _choose(members, node, rest)
-    family = node + lane * (weight.shape[1] // fan)
-    members = weight.reshape(-1, fan).take(family, axis=0)
+    family = node + lane * (weight.shape[1] // FAN)
+    members = weight.reshape(-1, FAN).take(family, axis=0)
     if strata > 1:
-        members *= label.reshape(-1, fan).take(family, axis=0) == stratum.reshape(-1, 1)
+        members *= label.reshape(-1, FAN).take(family, axis=0) == stratum.reshape(-1, 1)
     node, _ = _choose(members, node, rest)
     slot.reshape(-1)[:] = node
     node += lane * weight.shape[1]
@@ -103,15 +103,15 @@ def _choose(members: Any, node: Any, rest: Any) -> tuple[Any, Any]:
     `rest` is first brought below the sum of the members, from which rounding may have lifted it; so the first running
     sum above it exists and belongs to a member of positive weight.
     """
-    size, fan = members.shape
-    running = np.zeros((fan + 1, size))
+    size = len(members)
+    running = np.zeros((FAN + 1, size))
     running[1:] = members.T
     for before, after in pairwise(running):
         after += before
     rest = np.minimum(rest, running[-1] * BELOW_ONE)
     child = (running[1:] <= rest).argmin(0)
     rest -= running.reshape(-1).take(child * size + np.arange(size))
-    return node * fan + child, rest
+    return node * FAN + child, rest
 
 
 def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: Any, slot: Any, out: Any) -> None:
@@ -129,28 +129,27 @@ def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: An
 
 def raise_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
     """A negative slot becomes the last padding leaf, whose weight is always 0."""
-    weight, label, sums, _, shape = tree
+    weight, label, sums, _, offsets = tree
     if slot.min() < 0:
         kept = slot >= 0
         slot, value = np.where(kept, slot, weight.shape[1] - 1), value * kept
         new_label = np.where(kept, new_label, UNLABELLED)
-    fan, _, *offsets = shape.tolist()
     (lanes, strata, nodes), values = sums.shape, sums.reshape(-1)
     flat = _flat(slot, weight.shape[1])
     weight.reshape(-1)[flat] = value
-    leaves = _family(weight, flat // fan, fan)
+    leaves = _family(weight, flat // FAN)
     if strata > 1:
         label.reshape(-1)[flat] = new_label
-        leaves = leaves * (_family(label, flat // fan, fan) == np.arange(strata)[:, None, None])
+        leaves = leaves * (_family(label, flat // FAN) == np.arange(strata)[:, None, None])
     first = np.arange(lanes * strata).reshape(lanes, strata).T[..., None] * nodes  # of each stratum and lane: [S, L, 1]
-    node = slot // fan
+    node = slot // FAN
     values[first + node] = _in_order(leaves)
-    for below, offset in pairwise(offsets):
-        node = node // fan
-        if offset - below <= fan * slot.shape[1]:  # no more nodes than slots: the whole level costs less
-            _raise_level(sums, below, offset, fan)
+    for below, offset in pairwise(offsets.tolist()):
+        node = node // FAN
+        if offset - below <= FAN * slot.shape[1]:  # no more nodes than slots: the whole level costs less
+            _raise_level(sums, below, offset)
         else:
-            values[first + offset + node] = _in_order(_family(sums, (first + below) // fan + node, fan))
+            values[first + offset + node] = _in_order(_family(sums, (first + below) // FAN + node))
 
 
 def _flat(slot: Any, width: int) -> Any:
@@ -163,10 +162,10 @@ def _lanes(slot: Any) -> Any:
     return np.arange(len(slot))[:, None]
 
 
-def _family(values: Any, family: Any, fan: int) -> Any:
+def _family(values: Any, family: Any) -> Any:
     """Members float64[fan, S, L, B] of families [S, L, B] or [L, B], numbered over all rows of `values`."""
-    members = values.reshape(-1, fan).take(family.reshape(-1), axis=0)
-    return members.T.astype(np.float64, order="C").reshape(fan, -1, *family.shape[-2:])
+    members = values.reshape(-1, FAN).take(family.reshape(-1), axis=0)
+    return members.T.astype(np.float64, order="C").reshape(FAN, -1, *family.shape[-2:])
 
 
 def _in_order(children: Any) -> Any:
@@ -176,9 +175,9 @@ def _in_order(children: Any) -> Any:
     return np.add.reduce(children, axis=0)
 
 
-def _raise_level(sums: Any, below: int, offset: int, fan: int) -> None:
+def _raise_level(sums: Any, below: int, offset: int) -> None:
     """Recompute all nodes of the level at `offset` from the level at `below`."""
-    children = sums[:, :, below:offset].reshape(*sums.shape[:2], -1, fan)
+    children = sums[:, :, below:offset].reshape(*sums.shape[:2], -1, FAN)
     sums[:, :, offset : offset + children.shape[2]] = _in_order(np.ascontiguousarray(np.moveaxis(children, -1, 0)))
 
 
@@ -207,11 +206,10 @@ def learn(tree: Any, state: Any, slot: Any, magnitude: Any, epsilon: float, expo
 
 
 def build_sums(tree: Any) -> None:
-    weight, label, sums, _, shape = tree
-    fan, _, *offsets = shape.tolist()
-    leaves, labels = (np.ascontiguousarray(x.reshape(len(x), -1, fan).transpose(2, 0, 1)) for x in (weight, label))
+    weight, label, sums, _, offsets = tree
+    leaves, labels = (np.ascontiguousarray(x.reshape(len(x), -1, FAN).transpose(2, 0, 1)) for x in (weight, label))
     for s in range(sums.shape[1]):
         mine = leaves.astype(np.float64) if sums.shape[1] == 1 else leaves * (labels == s).astype(np.float64)
         sums[:, s, : leaves.shape[2]] = _in_order(mine)
-    for below, offset in pairwise(offsets):
-        _raise_level(sums, below, offset, fan)
+    for below, offset in pairwise(offsets.tolist()):
+        _raise_level(sums, below, offset)

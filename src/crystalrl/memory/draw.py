@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from crystalrl import kernels
-from crystalrl.kernels import BELOW_ONE, UNLABELLED
+from crystalrl.kernels import BELOW_ONE, FAN, UNLABELLED
 from crystalrl.random import Stream, Streams
 
 TOP = 4096
@@ -85,7 +85,7 @@ class WeightTree:
         self.lanes, self.slots, self.strata = lanes, slots, strata
         self.device = torch.device(device)
         self._kernels = kernels.of(self.device)
-        self.fan = 16 if self._kernels else 64
+        self.fan = FAN if self._kernels else 64
         sizes = _level_sizes(slots, self.fan, self._kernels.TOP if self._kernels else TOP)
         self._padded = (slots // self.fan + 1) * self.fan  # at least one spare leaf, where writes that are skipped go
         self.offsets = [sum(sizes[:k]) for k in range(len(sizes))]
@@ -99,8 +99,8 @@ class WeightTree:
         self._lane = torch.arange(lanes, device=self.device)[:, None]
         self._tree: tuple[Any, ...] = ()
         if self._kernels is not None:
-            shape = np.array([self.fan, len(sizes), *self.offsets], dtype=np.int64)
-            self._tree = (*(t.numpy() for t in (self.weight, self.label, self.sums, self.claims)), shape)
+            offsets = torch.tensor(self.offsets)
+            self._tree = tuple(t.numpy() for t in (self.weight, self.label, self.sums, self.claims, offsets))
         nothing, one = torch.zeros(lanes, 0, device=self.device), torch.ones(lanes, 1, dtype=torch.float64)
         self._no_gate = Gate(nothing, one, one)
 

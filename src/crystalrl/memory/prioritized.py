@@ -98,7 +98,7 @@ class PrioritizedLedger(Ring):
         """float64[L, 1] occupied slots."""
         if self._kernels is None:
             return self.count[:, None].to(torch.float64)
-        np.minimum(self._number[:, None], self.slots, out=self._filled.numpy(), casting="unsafe")
+        self._filled.numpy()[:, 0] = np.minimum(self._number, self.slots)
         return self._filled
 
     def _label(self, shape: torch.Size) -> Tensor:
