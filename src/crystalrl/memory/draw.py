@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from crystalrl import kernels
-from crystalrl.kernels import BELOW_ONE, FAN, UNLABELLED
+from crystalrl.kernels import BELOW_ONE, FAN, UNLABELLED, zeros
 from crystalrl.random import Stream, Streams
 
 TOP = 4096
@@ -89,10 +89,10 @@ class WeightTree:
         sizes = _level_sizes(slots, self.fan, self._kernels.TOP if self._kernels else TOP)
         self._padded = (slots // self.fan + 1) * self.fan  # at least one spare leaf, where writes that are skipped go
         self.offsets = [sum(sizes[:k]) for k in range(len(sizes))]
-        self.weight = torch.zeros(lanes, self._padded, device=self.device)
-        self.label = torch.zeros(lanes, self._padded if strata > 1 else 0, dtype=torch.uint8, device=self.device)
-        self.sums = torch.zeros(lanes, strata, sum(sizes), dtype=torch.float64, device=self.device)
-        self.claims = torch.zeros(lanes, self._padded, 2, dtype=torch.int32, device=self.device)
+        self.weight = zeros((lanes, self._padded), torch.float32, self.device)
+        self.label = zeros((lanes, self._padded if strata > 1 else 0), torch.uint8, self.device)
+        self.sums = zeros((lanes, strata, sum(sizes)), torch.float64, self.device)
+        self.claims = zeros((lanes, self._padded, 2), torch.int32, self.device)
         """[…, 0] generation of the slot, […, 1] generation claimed by the last draw, or −1."""
         self.claims[:, :, 1] = -1
         self.clear()
