@@ -201,9 +201,10 @@ def raise_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
 
 @jit
 def raise_one(tree: Any, slot: int, value: float, new: int) -> None:
-    """Set weight and label of one slot of the only lane and recompute the sums above."""
-    weight, label, sums, _, offsets = tree
+    """Set weight and label of one slot of the only lane, which holds something new, and recompute the sums above."""
+    weight, label, sums, claims, offsets = tree
     old = np.uint8(new)
+    claims[0, slot, 0] += 1
     weight[0, slot] = value
     if label.shape[1] > 0:
         old = label[0, slot]

@@ -62,13 +62,13 @@ def holds(label: Any, claims: Any, slot: Any) -> bool:
 def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
     weight, label, sums, claims, _ = tree
     offsets = tree[4].tolist()
-    (lanes, strata, nodes), rest = sums.shape, uniform.reshape(-1)
+    lanes, strata, nodes = sums.shape
     lane = np.arange(lanes).repeat(uniform.shape[1]) if lanes > 1 else 0
     row = lane * strata + stratum.reshape(-1) if strata > 1 else lane
     running = np.zeros((lanes * strata, nodes - offsets[-1] + 1))
     np.add.accumulate(sums[:, :, offsets[-1] :].reshape(lanes * strata, -1), axis=1, out=running[:, 1:])
     total = running[row, -1]
-    rest = np.minimum(rest * total, total * BELOW_ONE)
+    rest = np.minimum(uniform.reshape(-1) * total, total * BELOW_ONE)
     node = _search(running, rest, row)
     rest -= running[row, node]
     for offset in offsets[-2::-1]:
@@ -182,6 +182,7 @@ def _raise_level(sums: Any, below: int, offset: int) -> None:
 
 
 def raise_one(tree: Any, slot: int, value: float, new: int) -> None:
+    tree[3][0, slot, 0] += 1
     raise_sums(tree, np.array([[slot]]), np.array([[value]]), np.array([[new]], np.uint8))
 
 

@@ -217,13 +217,14 @@ def test_all_ways_draw_the_same_slots_from_the_same_uniforms(slots: int, strata:
         np.testing.assert_allclose(share, first[1], rtol=1e-12)
 
 
-def test_numba_and_numpy_sum_in_the_same_order() -> None:
+@pytest.mark.parametrize(("lanes", "strata"), [(1, 1), (2, 3)])
+def test_numba_and_numpy_sum_in_the_same_order(lanes: int, strata: int) -> None:
     rng = np.random.default_rng(5)
-    for slots, size in ((16, 1), (40, 1), (300, 7), (5_000, 256), (5_000, 1)):
-        weight, label = rng.gamma(0.5, size=(2, slots)).astype(np.float32), labels_of(rng, 2, slots, 3)
-        compiled, plain, _ = filled_every_way(weight, label, 3)
-        slot = torch.from_numpy(rng.integers(0, slots, (2, size)))
-        new = torch.rand(2, size), torch.from_numpy(labels_of(rng, 2, size, 3, 0.0))
+    for slots, size in ((16, 1), (40, 2), (300, 7), (5_000, 256), (5_000, 1)):
+        weight, label = rng.gamma(0.5, size=(lanes, slots)).astype(np.float32), labels_of(rng, lanes, slots, strata)
+        compiled, plain, _ = filled_every_way(weight, label, strata)
+        slot = torch.from_numpy(rng.integers(0, slots, (lanes, size)))
+        new = torch.rand(lanes, size), torch.from_numpy(labels_of(rng, lanes, size, strata, 0.0))
         for tree in (compiled, plain):
             tree.set(slot, *new)
         shared = -(-slots // FAN)

@@ -60,7 +60,7 @@ class Learning:
             self.numbers = (epsilon, exponent.numpy(), highest.numpy())
 
     def base(self, magnitude: Tensor) -> Tensor:
-        if magnitude.device.type == "cpu":  # torch's power depends on where in the tensor an element lies
+        if magnitude.device.type == "cpu":  # as `learn` has it, to the last bit
             wide = magnitude.numpy().astype(np.float64)
             return torch.from_numpy(((wide + self.epsilon) ** self.exponent.numpy()).astype(np.float32))
         return ((magnitude.to(torch.float64) + self.epsilon) ** self.exponent).to(torch.float32)
@@ -211,7 +211,6 @@ class WeightTree:
     def set_one(self, slot: int, weight: float, label: int) -> None:
         """`set` and `renew` for one slot of the only lane, on CPU."""
         assert self._kernels is not None
-        self._tree[3][0, slot, 0] += 1
         self._kernels.raise_one(self._tree, slot, weight, label)
 
     def _or_spare(self, slot: Tensor) -> Tensor:

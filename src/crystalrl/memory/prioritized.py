@@ -70,6 +70,7 @@ class PrioritizedLedger(Ring):
         self.beta = per_lane("beta", params.beta, lanes, device)
         self.highest = torch.ones(lanes, dtype=torch.float32, device=device)
         """Largest draw weight seen so far: what a new experience gets."""
+        self._highest = self.highest.numpy() if self._kernels else np.empty(0, np.float32)
         nothing = torch.zeros(lanes, 0, device=device)
         alpha = per_lane("alpha", params.alpha, lanes, device)
         self.rule = Learning(params.epsilon, alpha, self.highest, nothing, nothing)
@@ -87,7 +88,7 @@ class PrioritizedLedger(Ring):
 
     def place_one(self) -> int:
         slot = super().place_one()
-        self.tree.set_one(slot, float(self.highest), 0)
+        self.tree.set_one(slot, self._highest.item(), 0)
         return slot
 
     def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
