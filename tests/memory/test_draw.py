@@ -10,7 +10,8 @@ import torch
 from scipy import stats
 
 from crystalrl.kernels import FAN, UNLABELLED
-from crystalrl.memory.draw import WeightTree
+from crystalrl.memory.draw import Gate, Learning, WeightTree
+from crystalrl.random import Streams
 from tests.conftest import computing_with
 
 WAYS = ("numba", "numpy", "torch")
@@ -215,6 +216,34 @@ def test_all_ways_draw_the_same_slots_from_the_same_uniforms(slots: int, strata:
     for slot, share in others:
         assert np.array_equal(slot, first[0])
         np.testing.assert_allclose(share, first[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("phases", [False, True])
+def test_all_ways_weigh_a_draw_and_learn_from_it_alike(phases: bool) -> None:
+    rng = np.random.default_rng(8)
+    slots, strata = 700, 3 if phases else 1
+    weight, label = rng.random((2, slots)).astype(np.float32), labels_of(rng, 2, slots, strata)
+    stratum = torch.from_numpy(rng.integers(0, strata, (2, 300)).astype(np.uint8))
+    count = torch.tensor([[300.0, 200.0, 100.0][:strata]] * 2, dtype=torch.float64)
+    exponent = torch.tensor([[0.4], [0.7]], dtype=torch.float64)
+    c = torch.from_numpy(rng.random((2, slots if phases else 0)).astype(np.float32))
+    seen = []
+    for tree, way in zip(filled_every_way(weight, label, strata), WAYS, strict=True):
+        with computing_with(way):
+            streams = Streams([3, 4])
+        error, highest = torch.zeros(2, slots + 1 if phases else 0), torch.full((2,), 0.5)
+        slot, importance = tree.sample(streams, stratum, count, exponent, Gate(c, exponent, exponent / 4))
+        tree.renew(slot[:, :20])  # what was drawn first is gone
+        tree.learn(slot, (slot % 50) / 30.0, Learning(1e-3, exponent, highest, c, error))
+        tree.check()
+        seen.append([slot, importance, highest, error[:, :-1], tree.weight[:, :slots], tree.claims[:, :slots]])
+    for other in seen[1:]:
+        for wanted, got in zip(seen[0], other, strict=True):
+            torch.testing.assert_close(got, wanted, rtol=1e-6, atol=0)
+    stale = torch.isin(seen[0][0][0], seen[0][0][0, :20])
+    kept = seen[0][4][0].gather(0, seen[0][0][0])
+    assert torch.equal(kept[stale], torch.from_numpy(weight[0])[seen[0][0][0]][stale])
+    assert not torch.equal(kept[~stale], torch.from_numpy(weight[0])[seen[0][0][0]][~stale])
 
 
 @pytest.mark.parametrize(("lanes", "strata"), [(1, 1), (2, 3)])
