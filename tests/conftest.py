@@ -1,4 +1,4 @@
-"""What every test shares: reproducible Hypothesis runs, and the two ways to compute on CPU."""
+"""What every test shares: reproducible Hypothesis runs, and the ways to compute."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from crystalrl import kernels
+from crystalrl import kernels, plain
 
 settings.register_profile(
     "fixed", derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
@@ -24,19 +24,34 @@ def numba_off() -> Iterator[None]:
     CRYSTALRL_NUMBA=0 does the same for a whole process; here the compiled kernels must survive for the next test.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "load", lambda: None)
+        patch.setattr(kernels, "load", lambda: plain)
         yield
 
 
-@pytest.fixture(params=["numba", "fallback"])
+@contextmanager
+def torch_only() -> Iterator[None]:
+    """Trees and streams built inside use torch alone, as on CUDA."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "of", lambda device: None)
+        yield
+
+
+@contextmanager
+def computing_with(name: str) -> Iterator[str]:
+    """What is built inside computes with "numba", "numpy" or "torch"."""
+    if name == "numba":
+        pytest.importorskip("numba")
+        yield name
+    else:
+        with numba_off() if name == "numpy" else torch_only():
+            yield name
+
+
+@pytest.fixture(params=["numba", "numpy"])
 def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each test that names it runs twice: with the compiled kernels and without."""
-    if request.param == "numba":
-        pytest.importorskip("numba")
-        yield "numba"
-    else:
-        with numba_off():
-            yield "fallback"
+    with computing_with(request.param) as name:
+        yield name
 
 
 @pytest.fixture(autouse=True)

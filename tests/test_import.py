@@ -87,8 +87,8 @@ if sys.argv[1] == "missing":
     sys.modules["numba"] = None  # importing it raises ImportError
 else:
     os.environ["CRYSTALRL_NUMBA"] = "0"
-from crystalrl import kernels
-assert kernels.load() is None
+from crystalrl import kernels, plain
+assert kernels.load() is plain
 from crystalrl import PrioritizedMemory, Transition
 memory = PrioritizedMemory(10, obs=(2,), action=2)
 for k in range(15):

@@ -1,7 +1,6 @@
 """Numba twins of the hot loops on CPU. Reached through `kernels.load()`, because importing this compiles.
 
-Each function has a reference that a test compares it with on the same random numbers: `fill_uniform` is
-`random.Streams.uniform`, all others are `memory.draw.WeightTree` without numba.
+Each function has a twin of the same name in `crystalrl.plain`; tests compare the two on the same random numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +10,10 @@ from typing import Any
 import numba
 import numpy as np
 
-from crystalrl.kernels import BELOW_ONE, GOLDEN, MIX_1, MIX_2
+from crystalrl.kernels import BELOW_ONE, FAN, GOLDEN, MIX_1, MIX_2, UNLABELLED
+
+TOP = 1
+"""A walk begins at a single root."""
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 golden, mix_1, mix_2 = np.uint64(GOLDEN), np.uint64(MIX_1), np.uint64(MIX_2)
@@ -57,11 +59,21 @@ def examine(slot: Any, error: Any, magnitude: Any) -> Any:
 
 
 @jit
-def holds(label: Any, claims: Any, slot: Any, none: int) -> bool:
+def below(slot: Any, number: Any) -> bool:
+    """Whether all slots [L, B] are less than their lane's number i64[L]."""
+    for lane in range(slot.shape[0]):
+        for b in range(slot.shape[1]):
+            if slot[lane, b] >= number[lane]:
+                return False
+    return True
+
+
+@jit
+def holds(label: Any, claims: Any, slot: Any) -> bool:
     """Whether every slot [L, B] is labelled, or was when it was drawn."""
     for lane in range(slot.shape[0]):
         for b in range(slot.shape[1]):
-            if label[lane, slot[lane, b]] == none and claims[lane, slot[lane, b], 1] < 0:
+            if label[lane, slot[lane, b]] == UNLABELLED and claims[lane, slot[lane, b], 1] < 0:
                 return False
     return True
 
@@ -70,42 +82,40 @@ def holds(label: Any, claims: Any, slot: Any, none: int) -> bool:
 def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
     """Draw one slot per uniform; slot and share [L, B].
 
-    tree = (weight f32[L, N], label u8[L, N], sums f64[L, S, M], claims i32[L, N, 2], shape). Level by level for the
-    whole batch, not draw by draw: then the cache misses of different draws overlap.
+    tree = (weight f32[L, N], label u8[L, N], sums f64[L, S, M], claims i32[L, N, 2], offsets). Level by level for the
+    whole batch, not draw by draw: then the cache misses of different draws overlap. Children are counted without a
+    branch, because where a draw falls cannot be predicted.
     """
-    weight, label, sums, claims, shape = tree
-    fan, levels, size, labelled = shape[0], shape[1], uniform.shape[1], label.shape[1] > 0
+    weight, label, sums, claims, offsets = tree
+    size, labelled = uniform.shape[1], label.shape[1] > 0
     rest, inside = np.empty(size), np.empty(size)
     for lane in range(uniform.shape[0]):
         for b in range(size):
-            inside[b] = sums[lane, stratum[lane, b], shape[2 + levels - 1]]
+            inside[b] = sums[lane, stratum[lane, b], offsets[-1]]
             rest[b] = uniform[lane, b] * inside[b]
             share[lane, b] = inside[b]
             slot[lane, b] = 0
-        for level in range(levels - 2, -1, -1):
+        for level in range(len(offsets) - 2, -1, -1):
             for b in range(size):
-                s, base = stratum[lane, b], shape[2 + level] + slot[lane, b] * fan
+                s, base = stratum[lane, b], offsets[level] + slot[lane, b] * FAN
                 left = min(rest[b], inside[b] * BELOW_ONE)
-                before, j = 0.0, 0
-                value = sums[lane, s, base]
-                while left >= before + value and j < fan - 1:
-                    before += value
-                    j += 1
-                    value = sums[lane, s, base + j]
-                rest[b], inside[b] = left - before, value
-                slot[lane, b] = slot[lane, b] * fan + j
+                running, before, child = 0.0, 0.0, 0
+                for j in range(FAN - 1):
+                    running += sums[lane, s, base + j]
+                    child += running <= left
+                    before = running if running <= left else before
+                rest[b], inside[b] = left - before, sums[lane, s, base + child]
+                slot[lane, b] = slot[lane, b] * FAN + child
         for b in range(size):
-            s, base = stratum[lane, b], slot[lane, b] * fan
+            s, base = stratum[lane, b], slot[lane, b] * FAN
             left = min(rest[b], inside[b] * BELOW_ONE)
-            running, chosen = 0.0, 0
-            for j in range(fan):
-                if not labelled or label[lane, base + j] == s:
-                    running += np.float64(weight[lane, base + j])
-                    if left < running:
-                        chosen = j
-                        break
-            slot[lane, b] = base + chosen
-            share[lane, b] = np.float64(weight[lane, base + chosen]) / share[lane, b]
+            running, child = 0.0, 0
+            for j in range(FAN - 1):
+                mine = not labelled or label[lane, base + j] == s
+                running += np.float64(weight[lane, base + j]) if mine else 0.0
+                child += running <= left
+            slot[lane, b] = base + child
+            share[lane, b] = np.float64(weight[lane, base + child]) / share[lane, b]
         for b in range(size):
             claims[lane, slot[lane, b], 1] = claims[lane, slot[lane, b], 0]
 
@@ -136,44 +146,50 @@ def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: An
 
 @jit
 def _sum_leaves(tree: Any, lane: int, s: Any, node: int) -> None:
-    weight, label, sums, _, shape = tree
+    weight, label, sums, _, _ = tree
     labelled, total = label.shape[1] > 0, 0.0
-    for j in range(node * shape[0], (node + 1) * shape[0]):
-        if not labelled or label[lane, j] == s:
-            total += np.float64(weight[lane, j])
-    sums[lane, s, shape[2] + node] = total
+    for j in range(node * FAN, node * FAN + FAN):
+        mine = not labelled or label[lane, j] == s
+        total += np.float64(weight[lane, j]) if mine else 0.0
+    sums[lane, s, node] = total
 
 
 @jit
 def _sum_nodes(tree: Any, level: int, lane: int, s: Any, node: int) -> None:
-    sums, shape = tree[2], tree[4]
-    total, base = 0.0, shape[2 + level - 1] + node * shape[0]
-    for j in range(base, base + shape[0]):
+    sums, offsets = tree[2], tree[4]
+    total, base = 0.0, offsets[level - 1] + node * FAN
+    for j in range(base, base + FAN):
         total += sums[lane, s, j]
-    sums[lane, s, shape[2 + level] + node] = total
+    sums[lane, s, offsets[level] + node] = total
 
 
 @jit
 def raise_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
     """Set weight and label of slots [L, B] in order (a negative slot is skipped) and recompute the sums above."""
-    weight, label, sums, _, shape = tree
+    weight, label, sums, _, offsets = tree
     labelled, strata, size = label.shape[1] > 0, sums.shape[1], slot.shape[1]
     old, node = np.zeros(size, np.uint8), np.empty(size, np.int64)
     for lane in range(slot.shape[0]):
         for b in range(size):
             i = slot[lane, b]
-            node[b] = i // shape[0] if i >= 0 else -1
+            node[b] = i // FAN if i >= 0 else -1
             if i >= 0:
                 weight[lane, i] = value[lane, b]
             if i >= 0 and labelled:
                 old[b] = label[lane, i]
                 label[lane, i] = new_label[lane, b]
-        for level in range(shape[1]):
+        for level in range(len(offsets)):
+            nodes = (offsets[level] - offsets[level - 1]) // FAN
+            if level > 0 and nodes * strata <= size:  # the whole level costs less
+                for s in range(strata):
+                    for k in range(nodes):
+                        _sum_nodes(tree, level, lane, s, k)
+                continue
             for b in range(size):
                 if node[b] < 0:
                     continue
                 if level > 0:
-                    node[b] //= shape[0]
+                    node[b] //= FAN
                 for s in (old[b], new_label[lane, b]):
                     if s < strata and level == 0:
                         _sum_leaves(tree, lane, s, node[b])
@@ -185,19 +201,20 @@ def raise_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
 
 @jit
 def raise_one(tree: Any, slot: int, value: float, new: int) -> None:
-    """Set weight and label of one slot of the only lane and recompute the sums above."""
-    weight, label, sums, _, shape = tree
+    """Set weight and label of one slot of the only lane, which holds something new, and recompute the sums above."""
+    weight, label, sums, claims, offsets = tree
     old = np.uint8(new)
+    claims[0, slot, 0] += 1
     weight[0, slot] = value
     if label.shape[1] > 0:
         old = label[0, slot]
         label[0, slot] = new
     for s in (old, np.uint8(new)):
         if s < sums.shape[1]:
-            node = slot // shape[0]
+            node = slot // FAN
             _sum_leaves(tree, 0, s, node)
-            for level in range(1, shape[1]):
-                node //= shape[0]
+            for level in range(1, len(offsets)):
+                node //= FAN
                 _sum_nodes(tree, level, 0, s, node)
         if new == old:
             break
@@ -237,16 +254,16 @@ def learn(tree: Any, state: Any, slot: Any, magnitude: Any, epsilon: float, expo
 @jit
 def build_sums(tree: Any) -> None:
     """Recompute every sum from the leaves."""
-    weight, label, sums, _, shape = tree
-    fan, levels, labelled = shape[0], shape[1], label.shape[1] > 0
+    weight, label, sums, _, offsets = tree
+    labelled = label.shape[1] > 0
     sums[:] = 0.0
     for lane in range(weight.shape[0]):
         for i in range(weight.shape[1]):
             s = label[lane, i] if labelled else 0
             if s < sums.shape[1]:
-                sums[lane, s, shape[2] + i // fan] += np.float64(weight[lane, i])
+                sums[lane, s, i // FAN] += np.float64(weight[lane, i])
         for s in range(sums.shape[1]):
-            for level in range(1, levels):
-                first, above = shape[2 + level - 1], shape[2 + level]
+            for level in range(1, len(offsets)):
+                first, above = offsets[level - 1], offsets[level]
                 for j in range(above - first):
-                    sums[lane, s, above + j // fan] += sums[lane, s, first + j]
+                    sums[lane, s, above + j // FAN] += sums[lane, s, first + j]

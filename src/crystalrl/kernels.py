@@ -1,4 +1,4 @@
-"""Access to the compiled loops of `crystalrl.compiled`, and the constants they share with their references.
+"""Access to the loops that work on CPU, `crystalrl.compiled` (numba) or `crystalrl.plain` (NumPy), and what they share.
 
 numba is optional and costs a second to load, so it is loaded when the first memory on CPU is built.
 """
@@ -9,21 +9,53 @@ import os
 from functools import cache
 from types import ModuleType
 
+import numpy as np
+import torch
+from torch import Tensor
+
 GOLDEN = 0x9E3779B97F4A7C15
 MIX_1, MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 """Constants of SplitMix64."""
+MASK = (1 << 64) - 1
+
+FAN = 16
+"""Children of a node in the trees of draw weights on CPU."""
+UNLABELLED = 255
+"""Label of a slot that belongs to no stratum."""
 
 BELOW_ONE = 1 - 2.0**-53
 """x · BELOW_ONE < x for every normal float64 x > 0: keeps a rounded remainder inside its node."""
 
 
+def mix_int(x: int) -> int:
+    """The SplitMix64 output function of one unsigned Python integer."""
+    x &= MASK
+    x = ((x ^ (x >> 30)) * MIX_1) & MASK
+    x = ((x ^ (x >> 27)) * MIX_2) & MASK
+    return x ^ (x >> 31)
+
+
 @cache
-def load() -> ModuleType | None:
-    """The compiled loops, or None where numba is missing or switched off (CRYSTALRL_NUMBA=0)."""
+def load() -> ModuleType:
+    """The compiled loops, or the plain ones where numba is missing or switched off (CRYSTALRL_NUMBA=0)."""
+    from crystalrl import plain
+
     if os.environ.get("CRYSTALRL_NUMBA", "1") == "0":
-        return None
+        return plain
     try:
         from crystalrl import compiled
     except ImportError:
-        return None
+        return plain
     return compiled
+
+
+def of(device: torch.device) -> ModuleType | None:
+    """The loops for tensors of a device; None stands for torch's own operations."""
+    return load() if device.type == "cpu" else None
+
+
+def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """`torch.zeros`; on CPU in NumPy's memory, which asks the system for large pages: scattered reads miss less."""
+    if device.type != "cpu":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    return torch.from_numpy(np.empty(shape, str(dtype).removeprefix("torch."))).zero_()

@@ -4,8 +4,8 @@ A number depends on nothing but those four integers, so a lane draws the same nu
 state is one integer per stream, and drawing inside a captured CUDA graph is safe because the tick lives on the device.
 The hash is SplitMix64: its output function applied to a Weyl sequence whose start is the hashed (seed, stream, tick).
 
-`torch` has no unsigned 64-bit shifts; right shifts of int64 are masked instead. `crystalrl.kernels` has the numba twin
-of `Streams.uniform`; a test asserts that the two agree to the last bit.
+`torch` has no unsigned 64-bit shifts; right shifts of int64 are masked instead. The loops for CPU (`crystalrl.kernels`)
+have a twin of `Streams.uniform`; a test asserts that they agree to the last bit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -21,9 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl import kernels
-from crystalrl.kernels import GOLDEN, MIX_1, MIX_2
-
-_MASK = (1 << 64) - 1
+from crystalrl.kernels import GOLDEN, MASK, MIX_1, MIX_2, mix_int
 
 
 class Stream(IntEnum):
@@ -42,31 +39,19 @@ class Stream(IntEnum):
 
 def signed(value: int) -> int:
     """The int64 with the bits of an unsigned 64-bit integer."""
-    value &= _MASK
+    value &= MASK
     return value - (1 << 64) if value >> 63 else value
 
 
-Integers = TypeVar("Integers", Tensor, NDArray[np.int64])
-"""int64 tensors or arrays: both wrap around on overflow."""
-
-
-def _shift_right(x: Integers, bits: int) -> Integers:
+def _shift_right(x: Tensor, bits: int) -> Tensor:
     return (x >> bits) & ((1 << (64 - bits)) - 1)
 
 
-def mix(x: Integers) -> Integers:
+def mix(x: Tensor) -> Tensor:
     """The SplitMix64 output function on int64 (two's complement stands for unsigned)."""
     x = (x ^ _shift_right(x, 30)) * signed(MIX_1)
     x = (x ^ _shift_right(x, 27)) * signed(MIX_2)
     return x ^ _shift_right(x, 31)
-
-
-def mix_int(x: int) -> int:
-    """`mix` of one unsigned Python integer."""
-    x &= _MASK
-    x = ((x ^ (x >> 30)) * MIX_1) & _MASK
-    x = ((x ^ (x >> 27)) * MIX_2) & _MASK
-    return x ^ (x >> 31)
 
 
 def lane_key(seed: int, stream: int) -> int:
@@ -74,12 +59,12 @@ def lane_key(seed: int, stream: int) -> int:
     return mix_int(mix_int(seed + GOLDEN) + (stream + 1) * GOLDEN)
 
 
-def start_of(key: Integers, tick: Integers) -> Integers:
+def start_of(key: Tensor, tick: Tensor) -> Tensor:
     """Start of the sequence that a stream with `key` uses at `tick`. Shapes broadcast."""
     return mix(key + (tick + 1) * signed(GOLDEN))
 
 
-def element_bits(start: Integers, element: Integers) -> Integers:
+def element_bits(start: Tensor, element: Tensor) -> Tensor:
     """64 random bits for each element of the sequence beginning at `start`. Shapes broadcast."""
     return mix(start + (element + 1) * signed(GOLDEN))
 
@@ -111,7 +96,7 @@ class Streams:
     def __init__(self, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
         self.device = torch.device(device)
         self.ticks = torch.zeros(len(Stream), dtype=torch.int64, device=self.device)
-        self._kernels = kernels.load() if self.device.type == "cpu" else None
+        self._kernels = kernels.of(self.device)
         self._ticks: NDArray[np.int64] = (
             self.ticks.numpy() if self.device.type == "cpu" else np.empty(0, dtype=np.int64)
         )
@@ -146,12 +131,6 @@ class Streams:
             out = np.empty((len(self.seeds), size))
             self._kernels.fill_uniform(*self.advance(stream), out)
             return torch.from_numpy(out)
-        if self.device.type == "cpu":  # the same operators on NumPy views: an eighth of torch's time at this size
-            key: NDArray[np.int64] = self.keys[stream].numpy()
-            start = start_of(key, self._ticks[stream : stream + 1])
-            self._ticks[stream] += 1
-            bits = element_bits(start[:, None], np.arange(size, dtype=np.int64))
-            return torch.from_numpy(_shift_right(bits, 11) * 2.0**-53)
         element = torch.arange(size, device=self.device)
         return to_unit(element_bits(self.next_start(stream)[:, None], element))
 

@@ -137,8 +137,8 @@ def test_after_a_clear_only_new_experiences_are_drawn(kind: type[ReplayMemory]) 
 
 def test_check_names_a_negative_number_of_experiences() -> None:
     memory = UniformMemory(10, **SMALL)
-    memory.ledger.ring.number.fill_(-1)
-    with pytest.raises(AssertionError, match="ring"):
+    memory.ledger.number.fill_(-1)
+    with pytest.raises(AssertionError, match="negative number"):
         memory.check()
 
 

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
-from crystalrl.memory.draw import UNLABELLED, WeightTree
-from tests.conftest import numba_off
+from crystalrl.kernels import FAN, UNLABELLED
+from crystalrl.memory.draw import Gate, Learning, WeightTree
+from crystalrl.random import Streams
+from tests.conftest import computing_with
 
+WAYS = ("numba", "numpy", "torch")
 LEAST_P = 1e-3
 TINY = 2.0**-149
 """The smallest positive float32, a denormal."""
 HUGE = float(np.finfo(np.float32).max)
+
+
+@pytest.fixture(params=WAYS)
+def backend(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each test that names it runs three times; torch stands for CUDA."""
+    with computing_with(request.param) as name:
+        yield name
 
 
 def labels_of(rng: np.random.Generator, lanes: int, slots: int, strata: int, spare: float = 0.1) -> np.ndarray:
@@ -104,6 +116,7 @@ def test_sums_do_not_drift_over_a_hundred_thousand_updates(backend: str, slots: 
     tree.check()
 
 
+@pytest.mark.parametrize("backend", ["numba", "numpy"], indirect=True)
 def test_a_set_one_at_a_time_is_a_set_of_many(backend: str) -> None:
     rng = np.random.default_rng(1)
     weight, label = rng.random((1, 300)).astype(np.float32), labels_of(rng, 1, 300, 2)
@@ -186,39 +199,76 @@ def test_a_slot_made_zero_is_not_drawn_again(backend: str) -> None:
     assert len(set(slot[0])) == 10
 
 
-def both_ways(weight: np.ndarray, label: np.ndarray | None, strata: int) -> tuple[WeightTree, WeightTree]:
-    pytest.importorskip("numba")
-    with numba_off():
-        plain = filled(weight, label, strata)
-    return filled(weight, label, strata), plain
+def filled_every_way(weight: np.ndarray, label: np.ndarray | None = None, strata: int = 1) -> list[WeightTree]:
+    trees = []
+    for way in WAYS:
+        with computing_with(way):
+            trees.append(filled(weight, label, strata))
+    return trees
 
 
 @pytest.mark.parametrize(("slots", "strata"), [(10, 1), (10, 3), (1_000, 3), (100_003, 1), (100_003, 3)])
-def test_numba_and_fallback_draw_the_same_slots_from_the_same_uniforms(slots: int, strata: int) -> None:
+def test_all_ways_draw_the_same_slots_from_the_same_uniforms(slots: int, strata: int) -> None:
     rng = np.random.default_rng(slots * strata)
     weight, label = rng.gamma(0.5, size=(3, slots)).astype(np.float32), labels_of(rng, 3, slots, strata)
-    compiled, plain = both_ways(weight, label, strata)
     uniform, stratum = edges(rng, 3, 20_000), rng.integers(0, strata, (3, 20_000))
-    one, other = draw(compiled, uniform, stratum), draw(plain, uniform, stratum)
-    assert np.array_equal(one[0], other[0])
-    np.testing.assert_allclose(one[1], other[1], rtol=1e-12)
+    first, *others = [draw(tree, uniform, stratum) for tree in filled_every_way(weight, label, strata)]
+    for slot, share in others:
+        assert np.array_equal(slot, first[0])
+        np.testing.assert_allclose(share, first[1], rtol=1e-12)
 
 
-def test_every_capacity_up_to_seventy_works_both_ways() -> None:
-    trees = {}
+@pytest.mark.parametrize("phases", [False, True])
+def test_all_ways_weigh_a_draw_and_learn_from_it_alike(phases: bool) -> None:
+    rng = np.random.default_rng(8)
+    slots, strata = 700, 3 if phases else 1
+    weight, label = rng.random((2, slots)).astype(np.float32), labels_of(rng, 2, slots, strata)
+    stratum = torch.from_numpy(rng.integers(0, strata, (2, 300)).astype(np.uint8))
+    count = torch.tensor([[300.0, 200.0, 100.0][:strata]] * 2, dtype=torch.float64)
+    exponent = torch.tensor([[0.4], [0.7]], dtype=torch.float64)
+    c = torch.from_numpy(rng.random((2, slots if phases else 0)).astype(np.float32))
+    seen = []
+    for tree, way in zip(filled_every_way(weight, label, strata), WAYS, strict=True):
+        with computing_with(way):
+            streams = Streams([3, 4])
+        error, highest = torch.zeros(2, slots + 1 if phases else 0), torch.full((2,), 0.5)
+        slot, importance = tree.sample(streams, stratum, count, exponent, Gate(c, exponent, exponent / 4))
+        tree.renew(slot[:, :20])  # what was drawn first is gone
+        tree.learn(slot, (slot % 50) / 30.0, Learning(1e-3, exponent, highest, c, error))
+        tree.check()
+        seen.append([slot, importance, highest, error[:, :-1], tree.weight[:, :slots], tree.claims[:, :slots]])
+    for other in seen[1:]:
+        for wanted, got in zip(seen[0], other, strict=True):
+            torch.testing.assert_close(got, wanted, rtol=1e-6, atol=0)
+    stale = torch.isin(seen[0][0][0], seen[0][0][0, :20])
+    kept = seen[0][4][0].gather(0, seen[0][0][0])
+    assert torch.equal(kept[stale], torch.from_numpy(weight[0])[seen[0][0][0]][stale])
+    assert not torch.equal(kept[~stale], torch.from_numpy(weight[0])[seen[0][0][0]][~stale])
+
+
+@pytest.mark.parametrize(("lanes", "strata"), [(1, 1), (2, 3)])
+def test_numba_and_numpy_sum_in_the_same_order(lanes: int, strata: int) -> None:
+    rng = np.random.default_rng(5)
+    for slots, size in ((16, 1), (40, 2), (300, 7), (5_000, 256), (5_000, 1)):
+        weight, label = rng.gamma(0.5, size=(lanes, slots)).astype(np.float32), labels_of(rng, lanes, slots, strata)
+        compiled, plain, _ = filled_every_way(weight, label, strata)
+        slot = torch.from_numpy(rng.integers(0, slots, (lanes, size)))
+        new = torch.rand(lanes, size), torch.from_numpy(labels_of(rng, lanes, size, strata, 0.0))
+        for tree in (compiled, plain):
+            tree.set(slot, *new)
+        shared = -(-slots // FAN)
+        assert torch.equal(compiled.sums[..., :shared], plain.sums[..., :shared])
+
+
+def test_every_capacity_up_to_seventy_works_every_way() -> None:
     rng = np.random.default_rng(70)
-    weights = {n: rng.random((2, n)).astype(np.float32) * (rng.random((2, n)) < 0.7) for n in range(1, 71)}
-    for n, weight in weights.items():
+    for n in range(1, 71):
+        weight = rng.random((2, n)).astype(np.float32) * (rng.random((2, n)) < 0.7)
         weight[:, rng.integers(n)] = 1
-        trees[n] = [filled(weight)]
-    with numba_off():
-        for n, weight in weights.items():
-            trees[n].append(filled(weight))
-    for n, weight in weights.items():
         exact = np.cumsum(weight.astype(np.float64), -1)
         u = edges(rng, 2, 200)
         wanted = np.stack([np.searchsorted(exact[i], u[i] * exact[i, -1], side="right") for i in range(2)])
-        for tree in trees[n]:
+        for tree in filled_every_way(weight):
             tree.check()
             np.testing.assert_allclose(tree.total[:, 0].numpy(), exact[:, -1], rtol=1e-14)
             slot, _ = draw(tree, u)
@@ -261,7 +311,7 @@ def test_check_names_a_broken_tree(backend: str, damage: str) -> None:
     tree = filled(np.ones((1, 50)))
     tree.check()
     if damage == "sum":
-        tree.sums[0, 0, 1] += 0.5
+        tree.sums[0, 0, 0] += 0.5
     else:
         tree.weight[0, 3] = -1.0 if damage == "negative" else float("nan")
     with pytest.raises(AssertionError, match="draw"):

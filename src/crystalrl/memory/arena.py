@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from crystalrl.kernels import zeros
 from crystalrl.memory.layout import WORD, Layout, column_name
 from crystalrl.memory.spec import StorageSpec
 from crystalrl.types import Observation
@@ -45,7 +46,7 @@ class Arena:
         size = self.lanes * self.slots * words * WORD
         refuse_if_too_large(size, self.device, f"a memory of {self.lanes} × {self.slots} experiences")
         stride = self.slots if on_cpu else self.slots + 1  # on CUDA one more, where writes that are skipped go
-        rows = torch.zeros(self.lanes, stride, words, dtype=torch.int64, device=self.device)
+        rows = zeros((self.lanes, stride, words), torch.int64, self.device)
         self.rows, self.flat_rows = rows[:, : self.slots], rows.view(-1, words)
         self._base = torch.arange(self.lanes, device=self.device)[:, None] * stride
         if on_cpu:
@@ -76,8 +77,8 @@ class Arena:
 
     def read_fields(self, slots: Tensor, squeeze: bool) -> dict[str, Any]:
         """`unpack` of `read` on CPU through NumPy, whose views cost a fifth of torch's; squeeze drops the lane axis."""
-        flat = self.flat(slots).numpy()
-        rows = self._numpy_rows.take(flat, axis=0).reshape(*(slots.shape[1:] if squeeze else slots.shape), -1)
+        at = slots.numpy()
+        rows = self._numpy_rows.take(at[0] if squeeze else at + self._base.numpy(), axis=0)
         views = self.layout.numpy_views(rows, without="ending")
         return self._by_role({name: torch.from_numpy(view) for name, view in views.items()})
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from crystalrl import kernels
 from crystalrl.dynamics import CRYSTAL, EMPTY, GLASS, LIQUID, next_phase
-from crystalrl.memory.draw import UNLABELLED, Gate, Learning, WeightTree
+from crystalrl.kernels import UNLABELLED
+from crystalrl.memory.draw import Gate, Learning, WeightTree
 from crystalrl.memory.prioritized import annealed, per_lane
 from crystalrl.memory.quota import quotas
 from crystalrl.memory.spec import StorageSpec
@@ -51,6 +51,7 @@ class CrystalLedger:
         slots, self.n_step = spec.capacity, spec.n_step
         lanes, device = len(streams.seeds), streams.device
         self.lanes, self.slots, self.streams, self.params, self.clock = lanes, slots, streams, params, clock
+        self._kernels = kernels.of(device)
         self.caps = params.caps(slots)
         self.tree = WeightTree(lanes, slots, 3, device)
         self.incoming, self.trusted = torch.zeros(lanes, 1, device=device), False
@@ -235,12 +236,8 @@ class CrystalLedger:
 
     def holds(self, slots: Tensor) -> bool:
         """Whether every slot is occupied, or was when it was drawn (then `update` skips it)."""
-        if slots.device.type == "cpu":
-            lane, at, fast = np.arange(self.lanes)[:, None], slots.numpy(), kernels.load()
-            if fast is not None:
-                return bool(fast.holds(self._numpy["label"], self._numpy["claims"], at, UNLABELLED))
-            there = self._numpy["label"][lane, at] != UNLABELLED
-            return bool(there.all()) or bool((there | (self._numpy["claims"][lane, at, 1] >= 0)).all())
+        if self._kernels is not None:
+            return bool(self._kernels.holds(self._numpy["label"], self._numpy["claims"], slots.numpy()))
         known_there = (self.tree.label.gather(1, slots) != UNLABELLED) | (
             self.tree.claims[:, :, 1].gather(1, slots) >= 0
         )

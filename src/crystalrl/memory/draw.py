@@ -7,10 +7,9 @@ they equal a fresh build bit for bit. A slot of weight zero is never drawn, what
 Between a draw and the update that answers it, a slot may be rewritten. Each slot has a generation, counted up by
 `renew`; a draw claims the generation it saw, and `settle` tells which claims still hold.
 
-Two ways down. The numba kernels walk the whole tree. NumPy (on CPU without numba) and torch (on CUDA) pay per call, not
-per node: they take a running sum over the first level that has at most TOP nodes, search it, and walk only below it.
-Both spell what they need alike, so one set of functions serves both. The two ways give the same slots for the same
-uniforms but for a uniform within rounding (1e-15) of the border between two nodes.
+On CPU the loops of `crystalrl.kernels` do the work, on NumPy views of the tensors. Elsewhere torch does, and as it pays
+per call it takes a running sum over the first level that has at most TOP nodes, searches it, and walks only below it.
+Both give the same slots for the same uniforms, but for uniforms within rounding (1e-15) of the border of two nodes.
 """
 
 from __future__ import annotations
@@ -22,11 +21,8 @@ import torch
 from torch import Tensor
 
 from crystalrl import kernels
-from crystalrl.kernels import BELOW_ONE
+from crystalrl.kernels import BELOW_ONE, FAN, UNLABELLED, zeros
 from crystalrl.random import Stream, Streams
-
-UNLABELLED = 255
-"""Label of a slot that belongs to no stratum."""
 
 TOP = 4096
 """Where a running sum is cheaper than walking further up."""
@@ -64,7 +60,7 @@ class Learning:
             self.numbers = (epsilon, exponent.numpy(), highest.numpy())
 
     def base(self, magnitude: Tensor) -> Tensor:
-        if magnitude.device.type == "cpu":
+        if magnitude.device.type == "cpu":  # as `learn` has it, to the last bit
             wide = magnitude.numpy().astype(np.float64)
             return torch.from_numpy(((wide + self.epsilon) ** self.exponent.numpy()).astype(np.float32))
         return ((magnitude.to(torch.float64) + self.epsilon) ** self.exponent).to(torch.float32)
@@ -88,23 +84,23 @@ class WeightTree:
     def __init__(self, lanes: int, slots: int, strata: int = 1, device: torch.device | str = "cpu") -> None:
         self.lanes, self.slots, self.strata = lanes, slots, strata
         self.device = torch.device(device)
-        on_cpu = self.device.type == "cpu"
-        self._kernels = kernels.load() if on_cpu else None
-        self.fan = 16 if on_cpu else 64
-        sizes = _level_sizes(slots, self.fan, 1 if self._kernels else TOP)
-        self._padded = (slots // self.fan + 1) * self.fan  # at least one spare leaf, see `_or_spare`
+        self._kernels = kernels.of(self.device)
+        self.fan = FAN if self._kernels else 64
+        sizes = _level_sizes(slots, self.fan, self._kernels.TOP if self._kernels else TOP)
+        self._padded = (slots // self.fan + 1) * self.fan  # at least one spare leaf, where writes that are skipped go
         self.offsets = [sum(sizes[:k]) for k in range(len(sizes))]
-        self.weight = torch.zeros(lanes, self._padded, device=self.device)
-        self.label = torch.zeros(lanes, self._padded if strata > 1 else 0, dtype=torch.uint8, device=self.device)
-        self.sums = torch.zeros(lanes, strata, sum(sizes), dtype=torch.float64, device=self.device)
-        self.claims = torch.zeros(lanes, self._padded, 2, dtype=torch.int32, device=self.device)
+        self.weight = zeros((lanes, self._padded), torch.float32, self.device)
+        self.label = zeros((lanes, self._padded if strata > 1 else 0), torch.uint8, self.device)
+        self.sums = zeros((lanes, strata, sum(sizes)), torch.float64, self.device)
+        self.claims = zeros((lanes, self._padded, 2), torch.int32, self.device)
         """[…, 0] generation of the slot, […, 1] generation claimed by the last draw, or −1."""
         self.claims[:, :, 1] = -1
         self.clear()
-        lane = torch.arange(lanes, device=self.device)[:, None]
-        self._shape = np.array([self.fan, len(sizes), *self.offsets], dtype=np.int64)
-        tensors = (self.weight, self.label, self.sums, self.claims, lane)
-        self._arrays: tuple[Any, ...] = tuple(t.numpy() for t in tensors) if on_cpu else tensors
+        self._lane = torch.arange(lanes, device=self.device)[:, None]
+        self._tree: tuple[Any, ...] = ()
+        if self._kernels is not None:
+            offsets = torch.tensor(self.offsets)
+            self._tree = tuple(t.numpy() for t in (self.weight, self.label, self.sums, self.claims, offsets))
         nothing, one = torch.zeros(lanes, 0, device=self.device), torch.ones(lanes, 1, dtype=torch.float64)
         self._no_gate = Gate(nothing, one, one)
 
@@ -123,14 +119,14 @@ class WeightTree:
         """
         gate = gate or self._no_gate
         if self._kernels is None:
-            uniform = streams.uniform(Stream.DRAW, stratum.shape[1])
-            slot, share = self.draw(uniform, stratum)
+            slot, share = self.draw(streams.uniform(Stream.DRAW, stratum.shape[1]), stratum)
             number = count.gather(1, stratum.long()) if self.strata > 1 else count
-            return slot, _importance(share * number, beta) * gate.factor(slot)
-        slots, weights = np.empty(stratum.shape, np.int64), np.empty(stratum.shape, np.float32)
-        random, tree = streams.advance(Stream.DRAW), (*self._arrays[:4], self._shape)
-        arrays = (stratum.numpy(), count.numpy(), beta.numpy(), gate.numpy, slots, weights)
-        self._kernels.sample(tree, random, *arrays)
+            weight = (share * number) ** -beta
+            return slot, (weight / weight.amax(-1, keepdim=True)).to(torch.float32) * gate.factor(slot)
+        strata = stratum.numpy()
+        slots, weights = np.empty(strata.shape, np.int64), np.empty(strata.shape, np.float32)
+        random = streams.advance(Stream.DRAW)
+        self._kernels.sample(self._tree, random, strata, count.numpy(), beta.numpy(), gate.numpy, slots, weights)
         return torch.from_numpy(slots), torch.from_numpy(weights)
 
     def draw(self, uniform: Tensor, stratum: Tensor) -> tuple[Tensor, Tensor]:
@@ -139,48 +135,36 @@ class WeightTree:
         uniform float64[L, B] in [0, 1), stratum uint8[L, B] → slots int64[L, B], share of the stratum's total
         float64[L, B]. A stratum whose total is zero must not be asked for: its answer means nothing.
         """
-        if self.device.type != "cpu":
-            return self._draw_generic(uniform, stratum)
-        if self._kernels is None:
-            slot, share = self._draw_generic(uniform.numpy(), stratum.numpy())
-        else:
-            slot, share = np.empty(uniform.shape, np.int64), np.empty(uniform.shape)
-            self._kernels.descend((*self._arrays[:4], self._shape), uniform.numpy(), stratum.numpy(), slot, share)
-        return torch.from_numpy(slot), torch.from_numpy(share)
-
-    def _draw_generic(self, uniform: Any, stratum: Any) -> tuple[Any, Any]:
-        weight, label, sums, claims, lane = self._arrays
-        stratum = stratum.long() if isinstance(stratum, Tensor) else stratum  # torch takes uint8 for a mask
-        running = sums[:, :, self.offsets[-1] :].cumsum(-1)
+        if self._kernels is not None:
+            slots, shares = np.empty(uniform.shape, np.int64), np.empty(uniform.shape)
+            self._kernels.descend(self._tree, uniform.numpy(), stratum.numpy(), slots, shares)
+            return torch.from_numpy(slots), torch.from_numpy(shares)
+        lane, stratum = self._lane, stratum.long()  # torch takes uint8 for a mask
+        running = self.sums[:, :, self.offsets[-1] :].cumsum(-1)
         total = running[:, 0, -1:] if self.strata == 1 else running[lane, stratum, -1]
         node, rest = _locate(running, uniform * total, stratum, lane)
         row = lane * self.strata + stratum
         for level in range(len(self.offsets) - 2, -1, -1):
-            chosen, rest = _choose(self._family(sums, row, self.offsets[level], node), rest)
+            chosen, rest = _choose(self._family(self.sums, row, self.offsets[level], node), rest)
             node = node * self.fan + chosen
-        leaves = self._family(weight, lane, 0, node)
+        leaves = self._family(self.weight, lane, 0, node)
         if self.strata > 1:
-            leaves = _masked(leaves, self._family(label, lane, 0, node) == stratum[..., None])
-        slot = node * self.fan + _choose(_double(leaves), rest)[0]
-        claims[lane, slot, 1] = claims[lane, slot, 0]
-        return slot, weight[lane, slot] / total
+            leaves = leaves * (self._family(self.label, lane, 0, node) == stratum[..., None])
+        slot = node * self.fan + _choose(leaves.to(torch.float64), rest)[0]
+        self.claims[lane, slot, 1] = self.claims[lane, slot, 0]
+        return slot, self.weight[lane, slot] / total
 
-    def _family(self, values: Any, row: Any, offset: int, node: Any) -> Any:
+    def _family(self, values: Tensor, row: Tensor, offset: int, node: Tensor) -> Tensor:
         """Children [L, B, fan] of nodes [L, B], each in its row of `values` [rows, …] at `offset`."""
-        families = values.reshape(-1, self.fan)
-        per_row = values.shape[-1] // self.fan
-        at = row * per_row + (offset // self.fan + node)
-        if isinstance(values, Tensor):
-            return families.index_select(0, at.reshape(-1)).view(*at.shape, self.fan)
-        return families.take(at, axis=0)
+        at = row * (values.shape[-1] // self.fan) + (offset // self.fan + node)
+        return values.view(-1, self.fan).index_select(0, at.reshape(-1)).view(*at.shape, self.fan)
 
     def learn(self, slot: Tensor, magnitude: Tensor, rule: Learning) -> None:
         """New weights for drawn slots int64[L, B] from |δ| float32[L, B], skipping slots renewed since."""
         if self._kernels is not None:
-            tree = (*self._arrays[:4], self._shape)
-            self._kernels.learn(tree, rule.state, slot.numpy(), magnitude.numpy(), *rule.numbers)
+            self._kernels.learn(self._tree, rule.state, slot.numpy(), magnitude.numpy(), *rule.numbers)
             return
-        slot = self.settle(slot)
+        slot = self._settle(slot)
         at, kept = slot.clamp_min(0), slot >= 0
         base = rule.base(magnitude)
         label = self.label.gather(1, at) if self.strata > 1 else torch.zeros_like(at, dtype=torch.uint8)
@@ -189,83 +173,68 @@ class WeightTree:
         if rule.error.shape[1]:
             rule.error.scatter_(1, torch.where(kept, slot, rule.error.shape[1] - 1), magnitude)
 
+    def _settle(self, slot: Tensor) -> Tensor:
+        """slots int64[L, B] with −1 where one was renewed since it was drawn.
+
+        Their claims are given up by this: a later call without a draw in between gives the slots back as they are.
+        """
+        generation, claimed = self.claims[self._lane, slot].unbind(-1)
+        self.claims[:, :, 1].scatter_(1, slot, -1)
+        return torch.where((claimed < 0) | (claimed == generation), slot, -1)
+
     def set(self, slot: Tensor, weight: Tensor, label: Tensor) -> None:
         """Give slots int64[L, B] a weight float32[L, B] and a label uint8[L, B]; a negative slot is skipped.
 
         Where a slot occurs twice the last one counts (on CUDA: one of them).
         """
-        if self.device.type != "cpu":
-            self._set_generic(slot, weight, label)
-        elif self._kernels is None:
-            self._set_generic(slot.numpy(), weight.numpy(), label.numpy())
-        else:
-            self._kernels.raise_sums((*self._arrays[:4], self._shape), slot.numpy(), weight.numpy(), label.numpy())
-
-    def set_one(self, slot: int, weight: float, label: int) -> None:
-        """`set` and `renew` for one slot of the only lane, on CPU."""
-        self._arrays[3][0, slot, 0] += 1
         if self._kernels is not None:
-            self._kernels.raise_one((*self._arrays[:4], self._shape), slot, weight, label)
-        else:
-            self._set_generic(np.array([[slot]]), np.array([[weight]]), np.array([[label]], dtype=np.uint8))
-
-    def _set_generic(self, slot: Any, value: Any, mark: Any) -> None:
-        """Skipped entries write zero and no label to the last padding leaf, which holds just that."""
-        weight, label, sums, _, lane = self._arrays
-        kept = slot >= 0
-        slot = self._or_spare(slot)
-        weight[lane, slot] = value * kept
+            self._kernels.raise_sums(self._tree, slot.numpy(), weight.numpy(), label.numpy())
+            return
+        lane, kept = self._lane, slot >= 0
+        slot = self._or_spare(slot)  # which keeps weight zero and no label
+        self.weight[lane, slot] = weight * kept
         node = slot // self.fan
-        leaves = _double(self._family(weight, lane, 0, node))
+        leaves = self._family(self.weight, lane, 0, node).to(torch.float64)
         if self.strata == 1:
-            sums[lane, 0, node] = _in_order(leaves)
+            self.sums[lane, 0, node] = leaves.sum(-1)
         else:
-            label[lane, slot] = _unless(kept, mark)
-            labels = self._family(label, lane, 0, node)
+            self.label[lane, slot] = label.masked_fill(~kept, UNLABELLED)
+            labels = self._family(self.label, lane, 0, node)
             for s in range(self.strata):
-                sums[lane, s, node] = _in_order(_masked(leaves, labels == s))
+                self.sums[lane, s, node] = (leaves * (labels == s)).sum(-1)
         for level in range(1, len(self.offsets)):
             node = node // self.fan
             for s in range(self.strata):
-                children = self._family(sums, lane * self.strata + s, self.offsets[level - 1], node)
-                sums[lane, s, self.offsets[level] + node] = _in_order(children)
+                children = self._family(self.sums, lane * self.strata + s, self.offsets[level - 1], node)
+                self.sums[lane, s, self.offsets[level] + node] = children.sum(-1)
 
-    def _or_spare(self, slot: Any) -> Any:
-        """Negative slots become the last padding leaf, whose weight is always 0."""
-        kept = slot >= 0
-        return slot * kept + (self._padded - 1) * ~kept
+    def set_one(self, slot: int, weight: float, label: int) -> None:
+        """`set` and `renew` for one slot of the only lane, on CPU."""
+        assert self._kernels is not None
+        self._kernels.raise_one(self._tree, slot, weight, label)
+
+    def _or_spare(self, slot: Tensor) -> Tensor:
+        """Negative slots become the last padding leaf."""
+        return torch.where(slot >= 0, slot, self._padded - 1)
 
     def renew(self, slot: Tensor) -> None:
         """Slots int64[L, B] hold something new, so claims on what was there are void; a negative slot is skipped."""
         generation = self.claims[:, :, 0]
         generation.scatter_add_(1, self._or_spare(slot), torch.ones_like(slot, dtype=torch.int32))
 
-    def settle(self, slot: Tensor) -> Tensor:
-        """slots int64[L, B] with −1 where one was renewed since it was drawn.
-
-        Their claims are given up by this: a later call without a draw in between gives the slots back as they are.
-        """
-        pair = self.claims[self._arrays[4], slot] if self.device.type != "cpu" else self._cpu_claims(slot)
-        self.claims[:, :, 1].scatter_(1, slot, -1)
-        return torch.where((pair[..., 1] < 0) | (pair[..., 1] == pair[..., 0]), slot, -1)
-
-    def _cpu_claims(self, slot: Tensor) -> Tensor:
-        return torch.from_numpy(self._arrays[3][self._arrays[4], slot.numpy()])
-
     def rebuild(self) -> None:
         """Recompute all sums after `weight` and `label` were written as wholes."""
         if self._kernels is not None:
-            self._kernels.build_sums((*self._arrays[:4], self._shape))
+            self._kernels.build_sums(self._tree)
             return
-        weight, label, sums = self._arrays[:3]
-        leaves, labels = (x.reshape(self.lanes, -1, self.fan) for x in (weight, label))
         for s in range(self.strata):
-            below = _in_order(_double(leaves) if self.strata == 1 else _masked(_double(leaves), labels == s))
+            mine = self.weight.to(torch.float64) * (self.label == s if self.strata > 1 else 1)
+            below = mine.unflatten(1, (-1, self.fan)).sum(-1)
             for level, offset in enumerate(self.offsets):
-                sums[:, s, offset : offset + below.shape[1]] = below
+                self.sums[:, s, offset : offset + below.shape[1]] = below
                 if level + 1 < len(self.offsets):
-                    nodes = sums[:, s, offset : self.offsets[level + 1]]
-                    below = _in_order(nodes.reshape(self.lanes, -1, self.fan))
+                    nodes = self.sums[:, s, offset : self.offsets[level + 1]]
+                    below = nodes.unflatten(1, (-1, self.fan)).sum(-1)
 
     def clear(self) -> None:
         self.weight.zero_()
@@ -281,10 +250,7 @@ class WeightTree:
             raise AssertionError("claims: one is ahead of its slot's generation")
         kept = self.sums.clone()
         self.rebuild()
-        same = (
-            torch.equal(kept, self.sums) if self.device.type == "cpu" else torch.allclose(kept, self.sums, rtol=1e-12)
-        )
-        if not same:
+        if not (torch.equal(kept, self.sums) if self._kernels else torch.allclose(kept, self.sums, rtol=1e-12)):
             raise AssertionError("draw sums: differ from the sums of the weights")
 
     def tensors(self) -> dict[str, Tensor]:
@@ -307,71 +273,22 @@ def _level_sizes(slots: int, fan: int, top: int) -> list[int]:
     return [-(-size // fan) * fan for size in sizes]
 
 
-def _double(weight: Any) -> Any:
-    return weight.to(torch.float64) if isinstance(weight, Tensor) else weight.astype(np.float64)
-
-
-def _masked(weight: Any, mask: Any) -> Any:
-    """Weights, zero where the mask is False."""
-    return weight * mask
-
-
-def _unless(kept: Any, label: Any) -> Any:
-    """Labels uint8, none where not kept."""
-    return label.masked_fill(~kept, UNLABELLED) if isinstance(label, Tensor) else np.where(kept, label, UNLABELLED)
-
-
-def _importance(expected: Tensor, beta: Tensor) -> Tensor:
-    if expected.device.type == "cpu":
-        array = expected.numpy() ** -beta.numpy()
-        return torch.from_numpy((array / array.max(-1, keepdims=True)).astype(np.float32))
-    weight = expected**-beta
-    return (weight / weight.amax(-1, keepdim=True)).to(torch.float32)
-
-
-def _in_order(children: Any) -> Any:
-    """Sum over the last axis, on CPU in index order so that NumPy and numba agree bit for bit."""
-    if isinstance(children, Tensor):
-        return children.sum(-1)
-    if children.size > 1 << 16:
-        total = children[..., 0].copy()
-        for j in range(1, children.shape[-1]):
-            total += children[..., j]
-        return total
-    return children.cumsum(-1)[..., -1]
-
-
-def _locate(running: Any, rest: Any, stratum: Any, lane: Any) -> tuple[Any, Any]:
+def _locate(running: Tensor, rest: Tensor, stratum: Tensor, lane: Tensor) -> tuple[Tensor, Tensor]:
     """Top node in whose interval `rest` [L, B] falls, and what remains inside it; running sums [L, S, nodes]."""
-    if isinstance(running, Tensor):
-        rest = torch.minimum(rest, running[lane, stratum, -1] * BELOW_ONE)
-        wanted = rest[:, None, :].expand(-1, running.shape[1], -1).contiguous()
-        found = torch.searchsorted(running, wanted, right=True)
-        node: Any = found.gather(1, stratum[:, None, :]).squeeze(1) if running.shape[1] > 1 else found.squeeze(1)
-        return node, rest - running[lane, stratum, (node - 1).clamp_min(0)] * (node > 0)
-    if running.shape[1] == 1:
-        rest = np.minimum(rest, running[:, 0, -1:] * BELOW_ONE)
-        node = np.stack(
-            [np.searchsorted(sums, wanted, side="right") for sums, wanted in zip(running[:, 0], rest, strict=True)]
-        )
-        return node, rest - running[lane, 0, np.maximum(node - 1, 0)] * (node > 0)
-    rest = np.minimum(rest, running[lane, stratum, -1] * BELOW_ONE)
-    node = np.empty(rest.shape, dtype=np.int64)
-    for i in range(running.shape[0]):
-        for s in range(running.shape[1]):
-            mine = stratum[i] == s
-            node[i, mine] = np.searchsorted(running[i, s], rest[i, mine], side="right")
-    return node, rest - running[lane, stratum, np.maximum(node - 1, 0)] * (node > 0)
+    rest = torch.minimum(rest, running[lane, stratum, -1] * BELOW_ONE)
+    wanted = rest[:, None, :].expand(-1, running.shape[1], -1).contiguous()
+    found = torch.searchsorted(running, wanted, right=True)
+    node = found.gather(1, stratum[:, None, :]).squeeze(1) if running.shape[1] > 1 else found.squeeze(1)
+    return node, rest - running[lane, stratum, (node - 1).clamp_min(0)] * (node > 0)
 
 
-def _choose(children: Any, rest: Any) -> tuple[Any, Any]:
+def _choose(children: Tensor, rest: Tensor) -> tuple[Tensor, Tensor]:
     """The child in whose interval `rest` falls, and what remains of `rest` inside it.
 
     `rest` is first brought below the sum of the children, from which rounding may have lifted it; so the first running
     sum above it exists and belongs to a child of positive weight.
     """
-    where: Any = torch if isinstance(children, Tensor) else np
     running = children.cumsum(-1)
-    rest = where.minimum(rest, running[..., -1] * BELOW_ONE)
+    rest = torch.minimum(rest, running[..., -1] * BELOW_ONE)
     passed = running <= rest[..., None]
-    return passed.sum(-1), rest - where.amax(running * passed, -1)
+    return passed.sum(-1), rest - (running * passed).amax(-1)

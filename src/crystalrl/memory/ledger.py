@@ -10,8 +10,10 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from crystalrl import kernels
 from crystalrl.random import Stream, Streams
 
 
@@ -56,20 +58,57 @@ class Ledger(Protocol):
     def check(self) -> None: ...
 
 
-class Ring:
-    """First in, first out. Invariant: `number[l]` experiences were ever placed, the last N of them in order of slot."""
+class Counted:
+    """What ledgers share that fill their slots in order. Invariant: `number[l]` experiences were ever placed."""
 
-    def __init__(self, lanes: int, slots: int, device: torch.device) -> None:
-        self.slots = slots
-        self.number = torch.zeros(lanes, dtype=torch.int64, device=device)
-        self._number = self.number.numpy() if device.type == "cpu" else None
+    def __init__(self, lanes: int, slots: int, streams: Streams) -> None:
+        self.lanes, self.slots, self.streams = lanes, slots, streams
+        self.number = torch.zeros(lanes, dtype=torch.int64, device=streams.device)
+        self._kernels = kernels.of(streams.device)
+        self._number: NDArray[np.int64] = self.number.numpy() if self._kernels else np.empty(0, np.int64)
 
     @property
     def count(self) -> Tensor:
         return self.number.clamp_max(self.slots)
 
+    @property
+    def used(self) -> int:
+        return int(self.count.max())
+
+    @property
+    def nbytes(self) -> int:
+        return self.number.nbytes
+
+    def written(self, slots: Tensor) -> None:
+        pass
+
+    def update(self, slots: Tensor, magnitude: Tensor) -> None:
+        pass
+
+    def holds(self, slots: Tensor) -> bool:
+        if self._kernels is not None:
+            return bool(self._kernels.below(slots.numpy(), self._number))
+        return bool((slots.amax(-1) < self.number).all())
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"number": self.number}
+
+    def refresh(self) -> None:
+        pass
+
+    def clear(self) -> None:
+        self.number.zero_()
+
+    def check(self) -> None:
+        if bool((self.number < 0).any()):
+            raise AssertionError("ledger: a negative number of experiences")
+
+
+class Ring(Counted):
+    """First in, first out. Invariant: the last N experiences lie in order of slot."""
+
     def place(self, valid: Tensor) -> Tensor:
-        if self._number is not None:
+        if self._kernels is not None:
             wanted = valid.numpy()
             rank = wanted.cumsum(-1) - 1
             slots = np.where(wanted, (self._number[:, None] + rank) % self.slots, -1)
@@ -81,25 +120,17 @@ class Ring:
         return torch.where(valid, at, -1)
 
     def place_one(self) -> int:
-        """The next slot of the only lane, on CPU."""
-        assert self._number is not None
         number = int(self._number[0])
         self._number[0] = number + 1
         return number % self.slots
 
-    def holds(self, slots: Tensor) -> bool:
-        return below(slots, self.number)
 
-    def clear(self) -> None:
-        self.number.zero_()
+class UniformLedger(Ring):
+    """Every stored experience is equally likely; the oldest makes room."""
 
-
-def below(slots: Tensor, number: Tensor) -> bool:
-    """Whether all slots int64[L, B] are less than their lane's number int64[L]."""
-    if slots.device.type == "cpu":
-        highest = slots.numpy().max(-1)
-        return bool(highest[0] < number[0]) if len(highest) == 1 else bool((highest < number.numpy()).all())
-    return bool((slots.amax(-1) < number).all())
+    def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
+        slots = self.streams.integers(Stream.DRAW, size, self.count)
+        return slots, torch.ones(slots.shape, device=slots.device)
 
 
 def scaled(uniform: Tensor, count: Tensor) -> Tensor:
@@ -107,54 +138,3 @@ def scaled(uniform: Tensor, count: Tensor) -> Tensor:
     if uniform.device.type == "cpu":  # a third of torch's time at batch size
         return torch.from_numpy((uniform.numpy() * count.numpy()).astype(np.int64))
     return (uniform * count).to(torch.int64)
-
-
-class UniformLedger:
-    """Every stored experience is equally likely; the oldest makes room."""
-
-    def __init__(self, lanes: int, slots: int, streams: Streams) -> None:
-        self.ring, self.streams = Ring(lanes, slots, streams.device), streams
-
-    @property
-    def count(self) -> Tensor:
-        return self.ring.count
-
-    @property
-    def used(self) -> int:
-        return int(self.count.max())
-
-    @property
-    def nbytes(self) -> int:
-        return self.ring.number.nbytes
-
-    def place(self, valid: Tensor) -> Tensor:
-        return self.ring.place(valid)
-
-    def written(self, slots: Tensor) -> None:
-        pass
-
-    def place_one(self) -> int:
-        return self.ring.place_one()
-
-    def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
-        slots = self.streams.integers(Stream.DRAW, size, self.count)
-        return slots, torch.ones(slots.shape, device=slots.device)
-
-    def update(self, slots: Tensor, magnitude: Tensor) -> None:
-        pass
-
-    def holds(self, slots: Tensor) -> bool:
-        return self.ring.holds(slots)
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {"number": self.ring.number}
-
-    def refresh(self) -> None:
-        pass
-
-    def clear(self) -> None:
-        self.ring.clear()
-
-    def check(self) -> None:
-        if bool((self.ring.number < 0).any()):
-            raise AssertionError("ring: a negative number of experiences")

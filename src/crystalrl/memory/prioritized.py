@@ -60,37 +60,26 @@ def annealed(start: Tensor, steps: int | None, time: Tensor) -> Tensor:
     return start + (1 - start) * (time[:, None].to(torch.float64) / steps).clamp_max(1.0)
 
 
-class PrioritizedLedger:
+class PrioritizedLedger(Ring):
     """Draw weights in a tree of sums. Invariant: a slot has a positive weight exactly if it is occupied."""
 
     def __init__(self, lanes: int, slots: int, streams: Streams, params: PrioritizedParams) -> None:
-        device = streams.device
-        self.ring, self.streams, self.params = Ring(lanes, slots, device), streams, params
+        super().__init__(lanes, slots, streams)
+        device, self.params = streams.device, params
         self.tree = WeightTree(lanes, slots, 1, device)
-        self.count_on_cpu = self.ring.number.numpy() if device.type == "cpu" else None
-        """NumPy view of the ring's counter: reading it costs a fifth of a tensor's operations."""
-        self.alpha = per_lane("alpha", params.alpha, lanes, device)
         self.beta = per_lane("beta", params.beta, lanes, device)
         self.highest = torch.ones(lanes, dtype=torch.float32, device=device)
         """Largest draw weight seen so far: what a new experience gets."""
+        self._highest = self.highest.numpy() if self._kernels else np.empty(0, np.float32)
         nothing = torch.zeros(lanes, 0, device=device)
-        self.rule = Learning(params.epsilon, self.alpha, self.highest, nothing, nothing)
+        alpha = per_lane("alpha", params.alpha, lanes, device)
+        self.rule = Learning(params.epsilon, alpha, self.highest, nothing, nothing)
         self._zeros = torch.zeros(0, dtype=torch.uint8)
-
-    @property
-    def count(self) -> Tensor:
-        return self.ring.count
-
-    @property
-    def used(self) -> int:
-        return int(self.count.max())
+        self._filled = torch.zeros(lanes, 1, dtype=torch.float64)
 
     @property
     def nbytes(self) -> int:
         return self.tree.nbytes + self.highest.nbytes
-
-    def place(self, valid: Tensor) -> Tensor:
-        return self.ring.place(valid)
 
     def written(self, slots: Tensor) -> None:
         weight = self.highest[:, None].expand_as(slots)
@@ -98,19 +87,20 @@ class PrioritizedLedger:
         self.tree.renew(slots)
 
     def place_one(self) -> int:
-        slot = self.ring.place_one()
-        self.tree.set_one(slot, float(self.highest), 0)
+        slot = super().place_one()
+        self.tree.set_one(slot, self._highest.item(), 0)
         return slot
 
     def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
-        stratum = self._label(torch.Size((len(time), size)))
+        stratum = self._label(torch.Size((self.lanes, size)))
         return self.tree.sample(self.streams, stratum, self._counted(), annealed(self.beta, self.params.is_steps, time))
 
     def _counted(self) -> Tensor:
         """float64[L, 1] occupied slots."""
-        if self.count_on_cpu is not None:
-            return torch.from_numpy(np.minimum(self.count_on_cpu, self.tree.slots)[:, None].astype(np.float64))
-        return self.count[:, None].to(torch.float64)
+        if self._kernels is None:
+            return self.count[:, None].to(torch.float64)
+        self._filled.numpy()[:, 0] = np.minimum(self._number, self.slots)
+        return self._filled
 
     def _label(self, shape: torch.Size) -> Tensor:
         """The label of the only stratum, uint8 of the given shape."""
@@ -121,21 +111,19 @@ class PrioritizedLedger:
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
         self.tree.learn(slots, magnitude, self.rule)
 
-    def holds(self, slots: Tensor) -> bool:
-        return self.ring.holds(slots)
-
     def tensors(self) -> dict[str, Tensor]:
-        return {"number": self.ring.number, "highest": self.highest, **self.tree.tensors()}
+        return {**super().tensors(), "highest": self.highest, **self.tree.tensors()}
 
     def refresh(self) -> None:
         self.tree.rebuild()
 
     def clear(self) -> None:
-        self.ring.clear()
+        super().clear()
         self.tree.clear()
         self.highest.fill_(1.0)
 
     def check(self) -> None:
+        super().check()
         self.tree.check()
         occupied = torch.arange(self.tree.slots, device=self.highest.device) < self.count[:, None]
         drawable = self.tree.weight[:, : self.tree.slots] > 0

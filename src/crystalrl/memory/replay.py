@@ -43,6 +43,7 @@ class ReplayMemory:
         self.spec = spec
         self.lanes, self.capacity = spec.lanes or 1, spec.capacity
         self.device = torch.device(spec.device)
+        self._kernels: Any = kernels.of(self.device)
         self.deliver = torch.device(spec.deliver) if spec.deliver is not None else self.device
         self.streams = Streams(spec.seeds, self.device)
         self.intake = Intake(spec, Layout(spec))
@@ -211,7 +212,7 @@ class ReplayMemory:
             raise ValueError(f"update: wanted index and td_error of one shape {wanted}, got {got}")
         if slots.dtype != torch.int64 or not error.is_floating_point():
             raise TypeError(f"update: wanted an int64 index and floating td_error, got {slots.dtype} and {error.dtype}")
-        if self.device.type == "cpu":
+        if self._kernels is not None:
             magnitude = self._examined(slots.numpy(), error.to(torch.float32).numpy())
             inner = slots.view(self.lanes, -1)
             if not self.ledger.holds(inner):
@@ -225,13 +226,8 @@ class ReplayMemory:
         """|error|, after refusing slots out of range and errors that are not finite; NumPy arrays."""
         if not slots.size:
             raise ValueError("update: wanted at least one entry, got none")
-        fast = kernels.load()
-        if fast is None:
-            magnitude = np.abs(error)
-            low, high, finite = slots.min(), slots.max(), np.isfinite(magnitude).all()
-        else:
-            magnitude = np.empty(slots.size, np.float32)
-            low, high, finite = fast.examine(slots.reshape(-1), error.reshape(-1), magnitude)
+        magnitude = np.empty(slots.size, np.float32)
+        low, high, finite = self._kernels.examine(slots.reshape(-1), error.reshape(-1), magnitude)
         if low < 0 or high >= self.capacity:
             raise ValueError(f"index: wanted slots from 0 to {self.capacity - 1}, got {low} … {high}")
         if not finite:

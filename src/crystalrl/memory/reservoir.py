@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crystalrl.memory.ledger import below, scaled
+from crystalrl.memory.ledger import Counted, scaled
 from crystalrl.random import Stream, Streams
 
 
@@ -30,24 +30,18 @@ class ReservoirParams:
                 raise ValueError(f"{name}: wanted a number in [0, 1], got {getattr(self, name)}")
 
 
-class ReservoirLedger:
+class ReservoirLedger(Counted):
     """Slots by role. Invariant: `recent` and `reserved`, as far as filled, name every occupied slot once.
 
     `recent` int64[L, R] is a ring by number of arrival; `reserved` int64[L, K] is unordered; R + K = N.
     """
 
     def __init__(self, lanes: int, slots: int, streams: Streams, params: ReservoirParams) -> None:
-        device = streams.device
-        self.slots, self.streams, self.params = slots, streams, params
-        self.window = round(params.recent * slots)
-        self.number = torch.zeros(lanes, dtype=torch.int64, device=device)
+        super().__init__(lanes, slots, streams)
+        self.params, self.window, device = params, round(params.recent * slots), streams.device
         # one spare column each: writes that must not happen go there
         self.recent = torch.zeros(lanes, self.window + 1, dtype=torch.int64, device=device)
         self.reserved = torch.zeros(lanes, slots - self.window + 1, dtype=torch.int64, device=device)
-
-    @property
-    def count(self) -> Tensor:
-        return self.number.clamp_max(self.slots)
 
     @property
     def filled(self) -> tuple[Tensor, Tensor]:
@@ -55,12 +49,8 @@ class ReservoirLedger:
         return self.number.clamp_max(self.window), (self.number - self.window).clamp(0, self.slots - self.window)
 
     @property
-    def used(self) -> int:
-        return int(self.count.max())
-
-    @property
     def nbytes(self) -> int:
-        return self.number.nbytes + self.recent.nbytes + self.reserved.nbytes
+        return super().nbytes + self.recent.nbytes + self.reserved.nbytes
 
     def place(self, valid: Tensor) -> Tensor:
         """At most R newcomers at once, so that those who leave the window are distinct from those who enter; and few,
@@ -103,9 +93,6 @@ class ReservoirLedger:
         later = ((seat[:, :, None] == seat[:, None, :]) & (order[None, :] > order[:, None])).any(-1)
         self.reserved.scatter_(1, torch.where(later, self.reserved.shape[1] - 1, seat), slots)
 
-    def written(self, slots: Tensor) -> None:
-        pass
-
     def place_one(self) -> int:
         return int(self.place(torch.ones(1, 1, dtype=torch.bool)))
 
@@ -119,22 +106,11 @@ class ReservoirLedger:
         old = self.reserved.gather(1, scaled(uniform, reserved[:, None]))
         return torch.where(from_recent, new, old), torch.ones(uniform.shape, device=uniform.device)
 
-    def update(self, slots: Tensor, magnitude: Tensor) -> None:
-        pass
-
-    def holds(self, slots: Tensor) -> bool:
-        return below(slots, self.number)
-
     def tensors(self) -> dict[str, Tensor]:
-        return {"number": self.number, "recent": self.recent, "reserved": self.reserved}
-
-    def refresh(self) -> None:
-        pass
-
-    def clear(self) -> None:
-        self.number.zero_()
+        return {**super().tensors(), "recent": self.recent, "reserved": self.reserved}
 
     def check(self) -> None:
+        super().check()
         recent, reserved = self.filled
         for lane in range(len(self.number)):
             named = torch.cat([self.recent[lane, : int(recent[lane])], self.reserved[lane, : int(reserved[lane])]])

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crystalrl.random import Stream, mix_int
+from crystalrl.kernels import mix_int
+from crystalrl.random import Stream
 from crystalrl.suites.base import Policy
 from crystalrl.types import Transition
 
