@@ -1,0 +1,94 @@
+"""The two replay buffers for Stable-Baselines3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from stable_baselines3.common.type_aliases import ReplayBufferSamples
+
+from crystalrl.integrations.sb3.base import MemoryReplayBuffer
+from crystalrl.integrations.sb3.learners import Learner
+from crystalrl.memory import Consolidation, CrystalMemory, PrioritizedMemory, ReplayMemory
+from crystalrl.params import CrystalParams, floats
+from crystalrl.types import Batch
+
+
+class CrystalReplayBuffer(MemoryReplayBuffer):
+    """A `CrystalMemory` for SB3. `params` is a preset or your own `CrystalParams`; None: `CrystalParams.anchored()`."""
+
+    def __init__(self, *args: Any, params: CrystalParams | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.params = params or CrystalParams.anchored()
+
+    def _anchors(self, learner: Learner) -> dict[str, tuple[int, ...]]:
+        """What is anchored: nothing where nothing pulls and nothing asks whether outputs have settled."""
+        return learner.anchors() if any(floats(self.params.kappa)) or self.params.settle is not None else {}
+
+    def _make(self, learner: Learner) -> ReplayMemory:
+        anchors = self._anchors(learner)
+        if "policy" in anchors and getattr(learner.model, "use_sde", False):
+            raise ValueError("use_sde: wanted False, got True: the policy has no log σ per state to anchor")
+        return CrystalMemory(self.buffer_size, params=self.params, anchor=anchors, **self._storage())
+
+    def _report(self, learner: Learner) -> bool:
+        return learner.error == "exact"
+
+    def _refuse_other(self, memory: ReplayMemory) -> None:
+        if not isinstance(memory, CrystalMemory):
+            raise ValueError(f"memory: wanted a CrystalMemory, got {type(memory).__name__}")
+        self.params = memory.params
+        if self.hooks is not None:
+            wanted = self._anchors(self.learner)
+            got = {name: tuple(anchor.shape[2:]) for name, anchor in memory.anchors.items()}
+            if wanted != got:
+                raise ValueError(f"memory: wanted the anchors {wanted} of this model, got {got}")
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to consolidate: not before the first gradient step, when there is nothing to keep."""
+        return self.memory is not None and self.memory.due and self.model._n_updates > 0
+
+    def consolidate(self) -> Consolidation:
+        """Let experiences crystallize or melt, as the attached model sees them now."""
+        memory = self.held
+        assert isinstance(memory, CrystalMemory)
+        if memory.params.clock == "steps" and not bool(memory.turns.any()):
+            memory.ledger.updated.copy_(memory.time[:, None].expand_as(memory.ledger.updated))
+            # the warm-up before learning does not count as time in which anything settled
+        return memory.consolidate(self.evaluate)
+
+
+class PrioritizedReplayBuffer(MemoryReplayBuffer):
+    """Prioritized replay (Schaul et al. 2016) for SB3: `alpha`, `beta`, `is_steps`, `epsilon` of `PrioritizedMemory`.
+
+    |δ| comes from the gradients: exact for SAC and TD3, at most 1 for DQN (as in the paper). Quantile losses do not
+    tell it, so for TQC and QR-DQN every batch is evaluated once more, which costs a forward pass.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        alpha: float = 0.6,
+        beta: float = 0.4,
+        is_steps: int | None = None,
+        epsilon: float = 1e-6,
+        **options: Any,
+    ) -> None:
+        super().__init__(*args, **options)
+        self.priority: dict[str, Any] = {"alpha": alpha, "beta": beta, "is_steps": is_steps, "epsilon": epsilon}
+
+    def _make(self, learner: Learner) -> ReplayMemory:
+        return PrioritizedMemory(self.buffer_size, **self.priority, **self._storage())
+
+    def _report(self, learner: Learner) -> bool:
+        return learner.error != "none"
+
+    def _refuse_other(self, memory: ReplayMemory) -> None:
+        if not isinstance(memory, PrioritizedMemory):
+            raise ValueError(f"memory: wanted a PrioritizedMemory, got {type(memory).__name__}")
+
+    def _before(self, batch: Batch, samples: ReplayBufferSamples) -> None:
+        if self.learner.error == "none":
+            with torch.no_grad():
+                self.held.update(batch.index, self.learner.evaluate(samples).td_error)
