@@ -35,6 +35,7 @@ class MemoryReplayBuffer(ReplayBuffer):
 
     memory: ReplayMemory | None = None
     hooks: Hooks | None = None
+    learner: Learner | None = None
 
     def __init__(
         self,
@@ -91,9 +92,9 @@ class MemoryReplayBuffer(ReplayBuffer):
             raise ValueError(f"n_steps: wanted {wanted}, as the model has it, got {self.n_steps}")
         if self.n_steps > 1 and self.gamma != model.gamma:
             raise ValueError(f"gamma: wanted the model's {model.gamma} for n-step returns, got {self.gamma}")
-        self.hooks, self.learner = None, learner
         if self.memory is None:
             self.memory = self._make(learner)
+        self._refuse_other(self.memory, learner)
         self.memory.deliver = torch.device(self.device)
         self.model, self.learner = model, learner
         self._updates = model._n_updates
@@ -195,6 +196,7 @@ class MemoryReplayBuffer(ReplayBuffer):
 
     def evaluate(self, batch: Batch) -> Evaluation:
         """TD errors and outputs of the attached model, now."""
+        assert self.learner is not None
         with torch.no_grad():
             return self.learner.evaluate(self.samples(batch, self.model.get_vec_normalize_env()))
 
@@ -209,12 +211,12 @@ class MemoryReplayBuffer(ReplayBuffer):
         for name in ("capacity", "obs", "action", "obs_dtype", "action_dtype", "envs", "n_step", "gamma"):
             if name in wanted and wanted[name] != getattr(memory.spec, name):
                 raise ValueError(f"{path}: wanted {name} {wanted[name]}, got {getattr(memory.spec, name)}")
-        self._refuse_other(memory)
+        self._refuse_other(memory, self.learner)
         memory.deliver = torch.device(self.device)
         self.memory = memory
 
-    def _refuse_other(self, memory: ReplayMemory) -> None:
-        """Raise if a memory is not of this buffer's kind, or not for the attached model."""
+    def _refuse_other(self, memory: ReplayMemory, learner: Learner | None) -> None:
+        """Raise if a memory is not of this buffer's kind, or not for this learner."""
         raise NotImplementedError
 
     def __getstate__(self) -> dict[str, Any]:

@@ -34,12 +34,12 @@ class CrystalReplayBuffer(MemoryReplayBuffer):
     def _report(self, learner: Learner) -> bool:
         return learner.error == "exact"
 
-    def _refuse_other(self, memory: ReplayMemory) -> None:
+    def _refuse_other(self, memory: ReplayMemory, learner: Learner | None) -> None:
         if not isinstance(memory, CrystalMemory):
             raise ValueError(f"memory: wanted a CrystalMemory, got {type(memory).__name__}")
         self.params = memory.params
-        if self.hooks is not None:
-            wanted = self._anchors(self.learner)
+        if learner is not None:
+            wanted = self._anchors(learner)
             got = {name: tuple(anchor.shape[2:]) for name, anchor in memory.anchors.items()}
             if wanted != got:
                 raise ValueError(f"memory: wanted the anchors {wanted} of this model, got {got}")
@@ -84,11 +84,11 @@ class PrioritizedReplayBuffer(MemoryReplayBuffer):
     def _report(self, learner: Learner) -> bool:
         return learner.error != "none"
 
-    def _refuse_other(self, memory: ReplayMemory) -> None:
+    def _refuse_other(self, memory: ReplayMemory, learner: Learner | None) -> None:
         if not isinstance(memory, PrioritizedMemory):
             raise ValueError(f"memory: wanted a PrioritizedMemory, got {type(memory).__name__}")
 
     def _before(self, batch: Batch, samples: ReplayBufferSamples) -> None:
-        if self.learner.error == "none":
+        if self.learner is not None and self.learner.error == "none":
             with torch.no_grad():
                 self.held.update(batch.index, self.learner.evaluate(samples).td_error)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Literal
@@ -121,17 +122,12 @@ class ActorCritic(Learner):
         critic: nn.Module = self.model.critic
         return critic
 
-    @property
-    def actions(self) -> int:
-        """A, the size of a flat action."""
-        size: int = self.model.actor.mu.out_features if self.gaussian else self.model.actor.mu[-2].out_features
-        return size
-
     gaussian: ClassVar[bool] = False
     """Whether the actor gives mean and log-standard deviation."""
 
     def anchors(self) -> dict[str, tuple[int, ...]]:
-        return {"policy": ((1 + self.gaussian) * self.actions,), "q": (len(self.model.critic.q_networks),)}
+        size = math.prod(self.model.action_space.shape)
+        return {"policy": ((1 + self.gaussian) * size,), "q": (len(self.model.critic.q_networks),)}
 
     def evaluate(self, samples: Any) -> Evaluation:
         with private_randomness(samples.rewards.device):
