@@ -29,7 +29,7 @@ def algorithm(name: str) -> Any:
 
 def build(name: str, buffer: Any = CrystalReplayBuffer, batch: int = 32, env: Any = None, **options: Any) -> Any:
     """A small model."""
-    options = {"learning_starts": 40, "buffer_size": 600, "gradient_steps": 1, "train_freq": 1, "seed": 0, **options}
+    options = {"learning_starts": 40, "buffer_size": 400, "gradient_steps": 1, "train_freq": 1, "seed": 0, **options}
     if name in DISCRETE:
         options.setdefault("max_grad_norm", float("inf"))
         options.setdefault("target_update_interval", 50)
@@ -44,7 +44,7 @@ def build(name: str, buffer: Any = CrystalReplayBuffer, batch: int = 32, env: An
     )
 
 
-def trained(name: str, params: CrystalParams | None = None, steps: int = 400, **options: Any) -> Any:
+def trained(name: str, params: CrystalParams | None = None, steps: int = 260, **options: Any) -> Any:
     """A model after a few hundred steps with a crystal buffer."""
     kwargs = {"params": params or CrystalParams.anchored(**QUICK)}
     model = build(name, replay_buffer_kwargs=kwargs, **options)

@@ -1,0 +1,127 @@
+"""Time of a gradient step of Stable-Baselines3 with its own buffer and with ours, in interleaved rounds.
+
+    python benchmarks/sb3.py --json benchmarks/results/sb3.json
+
+Networks 256 × 256, batch 256, N = 100,000 experiences of 17 numbers, half of them crystals. Consolidation is timed
+apart, in a smaller memory, because its cost does not belong to a gradient step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import stable_baselines3
+import torch
+from sb3_contrib import QRDQN, TQC
+from stable_baselines3 import DQN, SAC, TD3
+from stable_baselines3.common.logger import Logger
+
+from crystalrl import Transition
+from crystalrl.integrations.sb3 import CrystalReplayBuffer, PrioritizedReplayBuffer
+
+BUFFERS: dict[str, Any] = {"stock": None, "prioritized": PrioritizedReplayBuffer, "crystal": CrystalReplayBuffer}
+ALGORITHMS: dict[str, Any] = {"SAC": SAC, "TD3": TD3, "DQN": DQN, "TQC": TQC, "QRDQN": QRDQN}
+
+
+class Spaces(gym.Env[Any, Any]):
+    """Only spaces: nothing is ever stepped."""
+
+    observation_space = gym.spaces.Box(-10, 10, (17,), np.float32)
+
+    def __init__(self, discrete: bool) -> None:
+        self.action_space = gym.spaces.Discrete(6) if discrete else gym.spaces.Box(-1, 1, (6,), np.float32)
+
+
+def model(name: str, buffer: str, slots: int) -> Any:
+    """A model with a full buffer."""
+    discrete = "DQN" in name
+    made = ALGORITHMS[name](
+        "MlpPolicy",
+        Spaces(discrete),
+        buffer_size=slots,
+        replay_buffer_class=BUFFERS[buffer],
+        policy_kwargs={"net_arch": [256, 256]},
+        seed=0,
+        device="cpu",
+    )
+    made._logger = Logger(None, [])
+    if buffer != "stock":
+        made.replay_buffer.attach(made)
+    rng = np.random.default_rng(0)
+    observations = rng.normal(size=(slots + 1, 17)).astype(np.float32)
+    actions = rng.integers(0, 6, slots) if discrete else rng.uniform(-1, 1, (slots, 6)).astype(np.float32)
+    rewards, c = rng.normal(size=slots).astype(np.float32), rng.choice([0.1, 0.5, 0.9], slots, p=[0.375, 0.125, 0.5])
+    for k in range(slots):
+        step = observations[k], observations[k + 1]
+        if buffer == "crystal":
+            made.replay_buffer.memory.add(
+                Transition(step[0], actions[k], float(rewards[k]), step[1], k % 200 == 199), crystallization=c[k]
+            )
+        else:
+            done = np.array([k % 200 == 199])
+            made.replay_buffer.add(step[0][None], step[1][None], actions[k : k + 1], rewards[k : k + 1], done, [{}])
+    return made
+
+
+def compare(name: str, slots: int, rounds: int, steps: int) -> dict[str, Any]:
+    models = {buffer: model(name, buffer, slots) for buffer in BUFFERS}
+    for one in models.values():
+        one.train(gradient_steps=20, batch_size=256)
+    times: dict[str, list[float]] = {buffer: [] for buffer in BUFFERS}
+    for _ in range(rounds):
+        for buffer, one in models.items():
+            start = perf_counter()
+            one.train(gradient_steps=steps, batch_size=256)
+            times[buffer].append((perf_counter() - start) / steps)
+    ratios = {
+        buffer: statistics.median(a / b for a, b in zip(times[buffer], times["stock"], strict=True))
+        for buffer in BUFFERS
+    }
+    milliseconds = {buffer: 1e3 * statistics.median(values) for buffer, values in times.items()}
+    return {"milliseconds": milliseconds, "ratio": ratios}
+
+
+def consolidation(slots: int) -> dict[str, Any]:
+    """Seconds of one consolidation of SAC's memory, and the environment steps between two of them."""
+    buffer = model("SAC", "crystal", slots).replay_buffer
+    buffer.consolidate()
+    start = perf_counter()
+    buffer.consolidate()
+    return {"slots": slots, "seconds": perf_counter() - start, "every": buffer.params.interval(slots)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--slots", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--steps", type=int, default=20, help="gradient steps per round")
+    parser.add_argument("--consolidate", type=int, default=10_000, help="slots of the memory whose consolidation is timed")
+    options = parser.parse_args()
+    result = {
+        "slots": options.slots,
+        "algorithms": {name: compare(name, options.slots, options.rounds, options.steps) for name in ALGORITHMS},
+        "consolidation": consolidation(options.consolidate),
+        "machine": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "stable-baselines3": stable_baselines3.__version__,
+            "threads": torch.get_num_threads(),
+        },
+    }
+    text = json.dumps(result, indent=1)
+    print(text)
+    if options.json:
+        options.json.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
