@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -12,6 +13,9 @@ from crystalrl.integrations.sb3.learners import Learner
 from crystalrl.memory import Consolidation, CrystalMemory, PrioritizedMemory, ReplayMemory
 from crystalrl.params import CrystalParams, floats
 from crystalrl.types import Batch
+
+LARGE = 20_000
+"""Slots up to which a consolidation takes seconds on a CPU."""
 
 
 class CrystalReplayBuffer(MemoryReplayBuffer):
@@ -29,6 +33,12 @@ class CrystalReplayBuffer(MemoryReplayBuffer):
         anchors = self._anchors(learner)
         if "policy" in anchors and getattr(learner.model, "use_sde", False):
             raise ValueError("use_sde: wanted False, got True: the policy has no log σ per state to anchor")
+        if self.buffer_size > LARGE and (self.params.interference != "none" or self.params.backup):
+            warnings.warn(
+                f"buffer_size: a consolidation compares each stored state with all others, which takes minutes for "
+                f"{self.buffer_size:,}; wanted at most {LARGE:,} on a CPU",
+                stacklevel=2,
+            )
         return CrystalMemory(self.buffer_size, params=self.params, anchor=anchors, **self._storage())
 
     def _report(self, learner: Learner) -> bool:
