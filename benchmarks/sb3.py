@@ -23,16 +23,18 @@ import torch
 from sb3_contrib import QRDQN, TQC
 from stable_baselines3 import DQN, SAC, TD3
 from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 from crystalrl import Transition
 from crystalrl.integrations.sb3 import CrystalReplayBuffer, PrioritizedReplayBuffer
 
 BUFFERS: dict[str, Any] = {"stock": None, "prioritized": PrioritizedReplayBuffer, "crystal": CrystalReplayBuffer}
+ENVS = 100
 ALGORITHMS: dict[str, Any] = {"SAC": SAC, "TD3": TD3, "DQN": DQN, "TQC": TQC, "QRDQN": QRDQN}
 
 
 class Spaces(gym.Env[Any, Any]):
-    """Only spaces: nothing is ever stepped."""
+    """Only spaces: nothing is ever stepped. There are many, so that the buffers fill quickly."""
 
     observation_space = gym.spaces.Box(-10, 10, (17,), np.float32)
 
@@ -45,7 +47,7 @@ def model(name: str, buffer: str, slots: int) -> Any:
     discrete = "DQN" in name
     made = ALGORITHMS[name](
         "MlpPolicy",
-        Spaces(discrete),
+        DummyVecEnv([lambda: Spaces(discrete)] * ENVS),
         buffer_size=slots,
         replay_buffer_class=BUFFERS[buffer],
         policy_kwargs={"net_arch": [256, 256], **({"n_quantiles": 50} if name == "QRDQN" else {})},
@@ -55,19 +57,18 @@ def model(name: str, buffer: str, slots: int) -> Any:
     made._logger = Logger(None, [])
     if buffer != "stock":
         made.replay_buffer.attach(made)
-    rng = np.random.default_rng(0)
-    observations = rng.normal(size=(slots + 1, 17)).astype(np.float32)
-    actions = rng.integers(0, 6, slots) if discrete else rng.uniform(-1, 1, (slots, 6)).astype(np.float32)
-    rewards, c = rng.normal(size=slots).astype(np.float32), rng.choice([0.1, 0.5, 0.9], slots, p=[0.375, 0.125, 0.5])
-    for k in range(slots):
-        step = observations[k], observations[k + 1]
+    rng, steps = np.random.default_rng(0), slots // ENVS
+    observations = rng.normal(size=(steps + 1, ENVS, 17)).astype(np.float32)
+    shape = (steps, ENVS)
+    actions = rng.integers(0, 6, shape) if discrete else rng.uniform(-1, 1, (*shape, 6)).astype(np.float32)
+    rewards, c = rng.normal(size=shape).astype(np.float32), rng.choice([0.1, 0.5, 0.9], shape, p=[0.375, 0.125, 0.5])
+    for k in range(steps):
+        obs, next_obs, done = observations[k], observations[k + 1], np.full(ENVS, k % 200 == 199)
         if buffer == "crystal":
-            made.replay_buffer.memory.add(
-                Transition(step[0], actions[k], float(rewards[k]), step[1], k % 200 == 199), crystallization=c[k]
-            )
+            step = Transition(obs, actions[k], rewards[k], next_obs, done)
+            made.replay_buffer.memory.add(step, crystallization=c[k].tolist())
         else:
-            done = np.array([k % 200 == 199])
-            made.replay_buffer.add(step[0][None], step[1][None], actions[k : k + 1], rewards[k : k + 1], done, [{}])
+            made.replay_buffer.add(obs, next_obs, actions[k], rewards[k], done, [{}] * ENVS)
     return made
 
 
@@ -102,11 +103,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--slots", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--steps", type=int, default=10, help="gradient steps per round")
-    parser.add_argument(
-        "--consolidate", type=int, default=10_000, help="slots of the memory whose consolidation is timed"
-    )
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--steps", type=int, default=8, help="gradient steps per round")
+    parser.add_argument("--consolidate", type=int, default=10_000, help="slots where consolidation is timed")
     options = parser.parse_args()
     torch.set_num_threads(1)
     result = {

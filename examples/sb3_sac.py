@@ -29,13 +29,13 @@ def main() -> None:
         "MlpPolicy",
         env,
         replay_buffer_class=CrystalReplayBuffer,
-        buffer_size=5_000,
+        buffer_size=2_000,
         learning_rate=1e-3,
         batch_size=64,
         policy_kwargs={"net_arch": [64, 64]},
         seed=0,
     )
-    callback = Consolidate({"pendulum": task}, evaluate_every=2_000, episodes=10)
+    callback = Consolidate({"pendulum": task}, evaluate_every=max(options.steps // 5, 1), episodes=10)
     model.learn(options.steps, callback=callback)
     for step, scores in callback.scores:
         print(f"step {step:>6,}: return {scores['pendulum']:7.1f}")

@@ -172,9 +172,15 @@ def test_a_loop_that_trains_on_other_tensors_is_found_out() -> None:
             (self.critic(data.observations.clone(), data.actions)[0] ** 2).mean().backward()
             self._n_updates += 1
 
-    model = Careless("MlpPolicy", "Pendulum-v1", replay_buffer_class=CrystalReplayBuffer, learning_starts=10)
+    options = {"learning_starts": 10, "buffer_size": 100, "batch_size": 32}
+    model = Careless("MlpPolicy", "Pendulum-v1", replay_buffer_class=CrystalReplayBuffer, **options)
     with pytest.raises(RuntimeError, match="weights were lost"):
         model.learn(60, callback=Consolidate())
+
+
+def test_a_memory_too_large_to_consolidate_on_a_cpu_is_warned_about() -> None:
+    with pytest.warns(UserWarning, match="buffer_size: a consolidation compares"):
+        build("DQN", buffer_size=30_000).learn(1, callback=Consolidate())
 
 
 def draws(model: Any, count: int = 5) -> list[torch.Tensor]:
