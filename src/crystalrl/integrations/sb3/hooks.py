@@ -92,10 +92,10 @@ class Hooks:
 
     def _tell(self, index: Tensor) -> None:
         """|δ| from the gradients of the mean loss: B·scale·|gradient|, the mean over twins."""
-        gradients = self.errors[0] if len(self.errors) == 1 else torch.cat(self.errors, 1)
-        twins = len(self.errors)
+        twins, first = len(self.errors), self.errors[0]
+        size = (first if twins == 1 else torch.cat(self.errors, 1)).abs().sum(1)
+        size *= len(first) * self.learner.scale / twins
         self.errors = []
-        size = gradients.abs().sum(1) * (len(gradients) * self.learner.scale / twins)
         assert self.report is not None
         self.report(index, size)
 
