@@ -40,6 +40,7 @@ def continual(runs: list[dict[str, Any]]) -> str:
         "learned (each task, right after it)": lambda s: s[:, [0, 1, 2], [0, 1, 2]].mean(1),
         "A after C": lambda s: s[:, 2, 0],
         "B after C": lambda s: s[:, 2, 1],
+        "C after C": lambda s: s[:, 2, 2],
         "all three after C": lambda s: s[:, 2].mean(1),
         "all three at the end": lambda s: s[:, 3].mean(1),
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
@@ -47,9 +48,13 @@ class Task:
     settings: dict[str, Any]
 
 
-SMALL = {"learning_rate": 1e-3, "batch_size": 64, "policy_kwargs": {"net_arch": [64, 64]}, "learning_starts": 500}
+SMALL: dict[str, Any] = {
+    "learning_rate": 2e-3, "batch_size": 64, "gamma": 0.95, "tau": 0.02, "learning_starts": 500,
+    "policy_kwargs": {"net_arch": [64, 64]},
+}  # fmt: skip
+"""Chosen on seeds from 1000 on."""
 TASKS = {
-    "pendulum": Task("Pendulum-v1", 4_000, 5, 4_000, SMALL),
+    "pendulum": Task("Pendulum-v1", 5_000, 5, 5_000, SMALL),
     "halfcheetah": Task("HalfCheetah-v5", 100_000, 3, 100_000, {"learning_starts": 10_000}),
 }
 
@@ -59,7 +64,7 @@ def run(task: Task, algorithm: str, buffer: str, seed: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     start, (kind, kwargs) = process_time(), BUFFERS[buffer]
     env = make_vec_env(task.env, seed=seed)
-    settings = dict(task.settings)
+    settings = deepcopy(task.settings)  # SB3 writes into policy_kwargs
     if algorithm == "TD3":
         size = env.action_space.shape
         settings["action_noise"] = NormalActionNoise(np.zeros(size), 0.1 * np.ones(size))
