@@ -23,14 +23,20 @@ class CrystalReplayBuffer(MemoryReplayBuffer):
 
     def __init__(self, *args: Any, params: CrystalParams | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.params = params or CrystalParams.anchored()
+        self._params = params or CrystalParams.anchored()
 
-    def _anchors(self, learner: Learner) -> dict[str, tuple[int, ...]]:
+    @property
+    def params(self) -> CrystalParams:
+        """Those of the memory, which may come from a file; before there is one, those given."""
+        return self._params if self.memory is None else self.memory.params
+
+    @staticmethod
+    def _anchors(params: CrystalParams, learner: Learner) -> dict[str, tuple[int, ...]]:
         """What is anchored: nothing where nothing pulls and nothing asks whether outputs have settled."""
-        return learner.anchors() if any(floats(self.params.kappa)) or self.params.settle is not None else {}
+        return learner.anchors() if any(floats(params.kappa)) or params.settle is not None else {}
 
     def _make(self, learner: Learner) -> ReplayMemory:
-        anchors = self._anchors(learner)
+        anchors = self._anchors(self.params, learner)
         if "policy" in anchors and getattr(learner.model, "use_sde", False):
             raise ValueError("use_sde: wanted False, got True: the policy has no log σ per state to anchor")
         if self.buffer_size > LARGE and (self.params.interference != "none" or self.params.backup):
@@ -47,9 +53,8 @@ class CrystalReplayBuffer(MemoryReplayBuffer):
     def _refuse_other(self, memory: ReplayMemory, learner: Learner | None) -> None:
         if not isinstance(memory, CrystalMemory):
             raise ValueError(f"memory: wanted a CrystalMemory, got {type(memory).__name__}")
-        self.params = memory.params
         if learner is not None:
-            wanted = self._anchors(learner)
+            wanted = self._anchors(memory.params, learner)
             got = {name: tuple(anchor.shape[2:]) for name, anchor in memory.anchors.items()}
             if wanted != got:
                 raise ValueError(f"memory: wanted the anchors {wanted} of this model, got {got}")
