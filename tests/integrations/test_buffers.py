@@ -92,6 +92,45 @@ def test_dict_observations_come_back_in_their_own_types(buffer: Any) -> None:
     assert torch.equal(samples.next_observations["level"], level + 1)
 
 
+class Odd(gym.Env[Any, Any]):
+    """Whatever spaces."""
+
+    def __init__(self, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> None:
+        self.observation_space, self.action_space = observation_space, action_space
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return self.observation_space.sample(), 1.0, False, bool(self.np_random.random() < 0.1), {}
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        gym.spaces.Discrete(16),
+        gym.spaces.MultiBinary(3),
+        gym.spaces.MultiDiscrete([3, 4]),
+        gym.spaces.Box(0, 255, (1, 40, 40), np.uint8),
+        gym.spaces.Box(-1, 1, (2, 2), np.float64),
+    ],
+    ids=str,
+)
+def test_every_space_comes_back_as_from_sb3_s_own_buffer(space: Any) -> None:
+    action = gym.spaces.Box(-2, 3, (2, 2), np.float64)
+    given = []
+    for buffer in (CrystalReplayBuffer, None):
+        options = {"buffer_size": 300, "learning_starts": 30, "replay_buffer_class": buffer, "batch_size": 8}
+        policy = "CnnPolicy" if len(space.shape) == 3 else "MlpPolicy"
+        model = SAC(policy, Odd(space, action), policy_kwargs={"net_arch": [8]}, **options)
+        given.append(model.learn(40, callback=Consolidate() if buffer else None).replay_buffer.sample(8))
+    for name in ("observations", "actions", "next_observations", "dones", "rewards"):
+        ours, theirs = (getattr(samples, name) for samples in given)
+        assert ours.shape == theirs.shape
+        assert ours.dtype == (torch.float32 if theirs.dtype == torch.float64 else theirs.dtype)
+
+
 @pytest.mark.parametrize("n_envs", [1, 2])
 def test_n_step_returns_are_those_of_sb3(n_envs: int) -> None:
     ours = counted(PrioritizedReplayBuffer, n_envs, replay_buffer_kwargs={"n_steps": 3, "gamma": 0.99}, steps=120)
