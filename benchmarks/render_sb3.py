@@ -94,7 +94,7 @@ def equivalence(name: str, runs: list[dict[str, Any]]) -> str:
                 algorithm,
                 f"{d['stock']:.0f} ± {d['stock_half_interval']:.0f}",
                 f"{d['ours']:.0f}",
-                f"{d['difference']:+.0f} [{d['low']:.0f}, {d['high']:.0f}]",
+                f"{d['difference']:+.1f} [{d['low']:.1f}, {d['high']:.1f}]",
             ]
         )
     seeds = len({r["seed"] for r in runs})
