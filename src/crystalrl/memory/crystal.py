@@ -300,13 +300,18 @@ class CrystalMemory(ReplayMemory):
         if not self.anchors:
             return None
         c, flags = self.ledger.c.gather(1, slots), self.ledger.flags.gather(1, slots)
-        flat = (slots + torch.arange(self.lanes, device=self.device)[:, None] * self.capacity).reshape(-1)
-        out = {}
+        wide = (
+            slots if self.lanes == 1 else slots + torch.arange(self.lanes, device=self.device)[:, None] * self.capacity
+        )
+        flat, one = wide.reshape(-1), not isinstance(self.params.kappa, Mapping)
+        out: dict[str, Anchor] = {}
         for name, anchor in self.anchors.items():
             target = anchor.flatten(0, 1).index_select(0, flat).view(*slots.shape, *anchor.shape[2:])
-            out[name] = Anchor(
-                self._outer_batch(target), self._outer_batch(self._strength(self._kappa[name], c, flags))
-            )
+            if one and out:  # the same strength for all
+                strength = next(iter(out.values())).coefficient
+            else:
+                strength = self._outer_batch(self._strength(self._kappa[name], c, flags))
+            out[name] = Anchor(self._outer_batch(target), strength)
         return out
 
     def _outer_batch(self, x: Tensor) -> Tensor:

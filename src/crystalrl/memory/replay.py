@@ -302,6 +302,10 @@ class ReplayMemory:
         except ValueError as error:
             raise CheckpointError(f"{path}: {error}") from error
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled or copied as a file would be: its views of one storage would not survive otherwise."""
+        return _restored, (self._header(), self.state_dict(), str(self.device))
+
     def _header(self) -> dict[str, Any]:
         params = asdict(self.params) if is_dataclass(self.params) and not isinstance(self.params, type) else {}
         return {"kind": type(self).__name__, "structure": storage_to_json(self.spec), "params": params}
@@ -318,10 +322,13 @@ def _refuse_other(name: str, own: Tensor, given: Tensor) -> None:
 def load_memory(path: str | PathLike[str], device: str | torch.device = "cpu") -> ReplayMemory:
     """The memory that was saved to `path`, of whatever kind."""
     header, state = checkpoint.read(path)
-    kind = ReplayMemory.kinds.get(header["kind"])
-    if kind is None:
+    if header["kind"] not in ReplayMemory.kinds:
         raise CheckpointError(f"{path}: wanted one of {sorted(ReplayMemory.kinds)}, got {header['kind']}")
+    return _restored(header, state, device)
+
+
+def _restored(header: Mapping[str, Any], state: Mapping[str, Tensor], device: str | torch.device) -> ReplayMemory:
     options = {**storage_from_json(header["structure"]), "seed": state["streams.seeds"].tolist(), "device": device}
-    memory = kind._restore(options, header["params"])
+    memory = ReplayMemory.kinds[header["kind"]]._restore(options, header["params"])
     memory.load_state_dict(state)
     return memory

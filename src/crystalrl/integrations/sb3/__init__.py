@@ -1,0 +1,12 @@
+"""Memories for Stable-Baselines3: replay buffers that weigh, remember and resume.
+
+    model = SAC("MlpPolicy", env, replay_buffer_class=CrystalReplayBuffer)
+    model.learn(1_000_000, callback=Consolidate())
+
+No algorithm is subclassed: weights and anchors enter the gradients through hooks on the networks.
+"""
+
+from crystalrl.integrations.sb3.buffers import CrystalReplayBuffer, PrioritizedReplayBuffer
+from crystalrl.integrations.sb3.callback import Consolidate
+
+__all__ = ["Consolidate", "CrystalReplayBuffer", "PrioritizedReplayBuffer"]
