@@ -80,6 +80,21 @@ def agreement() -> float:
     return float((slots[0] == slots[1]).float().mean())
 
 
+def delivered() -> bool:
+    """Whether batches of a memory on CPU that delivers to CUDA arrive there, equal to those it would keep on CPU."""
+    batches = []
+    for deliver in ("cpu", "cuda"):
+        shape: dict[str, Any] = {"obs": (4,), "action": 3, "lanes": 2, "envs": 10, "deliver": deliver}
+        memory = filled(PrioritizedMemory(1000, **shape), 10)
+        for _ in range(50):
+            batch = memory.sample(BATCH)
+            memory.update(batch.index, batch.reward)
+        assert batch.obs.device.type == batch.weight.device.type == deliver, batch.obs.device
+        batches.append(batch)
+    names = ("obs", "action", "reward", "next_obs", "discount", "weight", "index")
+    return all(torch.equal(getattr(batches[0], name), getattr(batches[1], name).cpu()) for name in names)
+
+
 def critic(batch: Any) -> Evaluation:
     value = batch.obs.sum(-1)
     return Evaluation(batch.reward - value, {"q": torch.stack([value, value * 2, value * 3], -1)})
@@ -116,6 +131,7 @@ def main() -> None:
     shape: dict[str, Any] = {"obs": (4,), "action": 3, "device": "cuda", "lanes": LANES, "envs": 1000}
     result: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
     result["same_draws"] = agreement()
+    result["delivered_from_cpu"] = delivered()
     result["prioritized_sample_update_seconds"] = captured(filled(PrioritizedMemory(SLOTS, **shape), 1000))
     result["reservoir_sample_update_seconds"] = captured(filled(ReservoirMemory(SLOTS, **shape), 1000))
     anchor = {"q": (3,)}
