@@ -19,6 +19,7 @@ from crystalrl.dynamics import EMPTY
 from crystalrl.memory import interference, neighbours, report
 from crystalrl.memory.crystal_ledger import EVALUATED
 from crystalrl.memory.moves import move
+from crystalrl.memory.prioritized import annealed
 from crystalrl.memory.utility import scaled_error
 from crystalrl.random import Stream, beta_variates, element_bits, normal_from_bits, to_unit
 from crystalrl.types import Evaluate, Evaluation
@@ -234,7 +235,8 @@ def _uniform(memory: CrystalMemory, stream: Stream, size: int) -> Tensor:
 
 def _report(memory: CrystalMemory, view: View, extra: Mapping[str, Tensor], stages: Stages) -> report.Consolidation:
     ledger = memory.ledger
-    values = report.phase_statistics(ledger) | report.loss_shares(ledger, memory.pull()) | dict(extra)
+    exponent = annealed(ledger.is_exponent, memory.params.is_steps, memory.time)
+    values = report.phase_statistics(ledger) | report.loss_shares(ledger, exponent, memory.pull()) | dict(extra)
     values["contexts"] = report.effective_contexts(view.fields["context"], ledger.phase)
     table = torch.stack([value.to(torch.float64) for value in values.values()]).cpu()  # one transfer
     on_cpu = dict(zip(values, table, strict=True))

@@ -90,10 +90,11 @@ def histogram(ledger: CrystalLedger) -> Tensor:
     return counts
 
 
-def loss_shares(ledger: CrystalLedger, pull: Tensor) -> dict[str, Tensor]:
+def loss_shares(ledger: CrystalLedger, exponent: Tensor, pull: Tensor) -> dict[str, Tensor]:
     """Expected share [L] of a batch's TD weight and of its anchor strength that each phase carries.
 
-    pull float32[L, N]: strength of the anchors of each experience.
+    exponent float64[L, 1]: of the importance weights, as annealed by now; pull float32[L, N]: strength of the anchors of
+    each experience.
     """
     weight = ledger.tree.weight[:, : ledger.slots].to(torch.float64)
     shares = torch.tensor(ledger.params.batch, dtype=torch.float64, device=weight.device) * (ledger.filled > 0)
@@ -103,7 +104,7 @@ def loss_shares(ledger: CrystalLedger, pull: Tensor) -> dict[str, Tensor]:
         mine = weight * (ledger.phase == number + 1)
         chance = mine / mine.sum(-1, keepdim=True).clamp_min(1e-300)
         expected = ledger.filled[:, number : number + 1] * chance
-        importance = torch.where(expected > 0, expected.clamp_min(1e-300) ** -ledger.is_exponent, 0.0)
+        importance = torch.where(expected > 0, expected.clamp_min(1e-300) ** -exponent, 0.0)
         td.append(shares[:, number] * (chance * importance * gate).sum(-1))
         anchor.append(shares[:, number] * (chance * pull).sum(-1))
     out: dict[str, Tensor] = {}
