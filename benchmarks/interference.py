@@ -2,7 +2,7 @@
 
     python benchmarks/interference.py --json runs/interference.json
 
-`docs/decisions/interference.md` quotes the numbers. "Literal" is a rule as it was first written; the library's own
+`docs/interference.md` shows the numbers. "Literal" is a rule as it was first written; the library's own
 adds a guard against noise (`crystalrl.memory.interference`). "Elders" is the guard that was tried first for fresh_mean:
 an experience at odds with the mean of its elders is an outlier and not flagged.
 """

@@ -13,7 +13,7 @@ fresh_mean      the mean reward of the liquid experiences within ε, same action
 The last two forgive noise. newer_majority: if most of the elders within ε differ, too, I was an outlier from the start.
 fresh_mean: there are at least three fresh, three fifths of them differ from me one by one (a mixture is the edge of a
 rewarded region, not a change), and their mean differs also by δ_r/2 from the mean of the glass and crystal within ε, me
-among them; otherwise nothing has changed here. `docs/decisions/interference.md` has the measurements.
+among them; otherwise nothing has changed here. `docs/interference.md` has the measurements.
 """
 
 from __future__ import annotations

@@ -93,8 +93,8 @@ def histogram(ledger: CrystalLedger) -> Tensor:
 def loss_shares(ledger: CrystalLedger, exponent: Tensor, pull: Tensor) -> dict[str, Tensor]:
     """Expected share [L] of a batch's TD weight and of its anchor strength that each phase carries.
 
-    exponent float64[L, 1]: of the importance weights, as annealed by now; pull float32[L, N]: strength of the anchors of
-    each experience.
+    exponent float64[L, 1]: of the importance weights, as annealed by now; pull float32[L, N]: strength of each
+    experience's anchors.
     """
     weight = ledger.tree.weight[:, : ledger.slots].to(torch.float64)
     shares = torch.tensor(ledger.params.batch, dtype=torch.float64, device=weight.device) * (ledger.filled > 0)
