@@ -248,3 +248,9 @@ def test_one_seed_gives_each_lane_the_next_integer() -> None:
 def test_seeds_that_do_not_fit_are_refused(seed: object, lanes: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         lane_seeds(seed, lanes)
+
+
+def test_one_event_on_the_host_has_the_number_it_has_among_many() -> None:
+    streams = Streams([7, 8])
+    many = streams.at(Stream.PLACE, torch.arange(1000).expand(2, -1))[0].tolist()
+    assert [streams.one_at(Stream.PLACE, number) for number in range(1000)] == many

@@ -153,6 +153,10 @@ class Streams:
         key = self.keys[stream].reshape(-1, *([1] * (number.dim() - 1)))
         return to_unit(element_bits(key, number))
 
+    def one_at(self, stream: Stream, number: int) -> float:
+        """`at` for one event of the first lane, on the host."""
+        return (mix_int(int(self._unsigned[stream][0]) + (number + 1) * GOLDEN) >> 11) * 2.0**-53
+
     def tensors(self) -> dict[str, Tensor]:
         """Live tensors that make up the state; call `refresh` after writing them."""
         return {"ticks": self.ticks, "seeds": self.seeds}

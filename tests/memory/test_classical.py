@@ -549,3 +549,13 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
 def test_parameters_out_of_range_are_refused(build: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build()
+
+
+@pytest.mark.parametrize("recent", [0.0, 0.3, 0.5, 1.0])
+def test_a_reservoir_places_one_newcomer_as_it_places_many(recent: float) -> None:
+    one, many = (ReservoirMemory(50, obs=(1,), action=3, seed=3, recent=recent) for _ in range(2))
+    many._one = False  # the way of several lanes or environments
+    for number in range(700):
+        here = Transition(np.array([number], np.float32), number % 3, float(number), np.zeros(1, np.float32), False)
+        assert int(one.add(here)) == int(many.add(here))
+    assert all(torch.equal(mine, many.state_dict()[name]) for name, mine in one.state_dict().items())

@@ -42,6 +42,8 @@ class ReservoirLedger(Counted):
         # one spare column each: writes that must not happen go there
         self.recent = torch.zeros(lanes, self.window + 1, dtype=torch.int64, device=device)
         self.reserved = torch.zeros(lanes, slots - self.window + 1, dtype=torch.int64, device=device)
+        if self._kernels is not None:
+            self._recent, self._reserved = self.recent.numpy(), self.reserved.numpy()
 
     @property
     def filled(self) -> tuple[Tensor, Tensor]:
@@ -94,7 +96,22 @@ class ReservoirLedger(Counted):
         self.reserved.scatter_(1, torch.where(later, self.reserved.shape[1] - 1, seat), slots)
 
     def place_one(self) -> int:
-        return int(self.place(torch.ones(1, 1, dtype=torch.bool)))
+        """As `place`, in plain numbers, for one newcomer in one lane on CPU."""
+        window, room, recent, reserved = self.window, self.slots - self.window, self._recent[0], self._reserved[0]
+        number = int(self._number[0])
+        self._number[0] += 1
+        old = number - window  # how many were offered to the reservoir before
+        slot = leaving = int(recent[number % window]) if window else -1
+        if old < 0:
+            slot = number
+        else:
+            seat = old if old < room else int(self.streams.one_at(Stream.PLACE, number) * (old + 1))
+            if seat < room:
+                slot = number if old < room else int(reserved[seat])
+                reserved[seat] = leaving if window else slot
+        if window:
+            recent[number % window] = slot
+        return slot
 
     def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
         uniform = self.streams.uniform(Stream.DRAW, size)
