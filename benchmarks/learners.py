@@ -79,6 +79,10 @@ def timed(step: Callable[[], object], device: torch.device, seconds: float, at_o
     return (time.perf_counter() - started) / count * 1e3
 
 
+def _name(device: str) -> str:
+    return torch.cuda.get_device_name() if device.startswith("cuda") else "CPU, one thread"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lanes", type=int, nargs="+", default=[1, 16, 128, 416])
@@ -98,7 +102,7 @@ def main() -> None:
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(
-            json.dumps({"device": options.device, "torch": torch.__version__, "rows": rows}, indent=1)
+            json.dumps({"device": _name(options.device), "torch": torch.__version__, "rows": rows}, indent=1)
         )
 
 
