@@ -83,8 +83,8 @@ def learners(result: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             "## Learners",
-            "Lane-updates per second on `nav-8` with 4,000 slots and batches of 128: the update alone (draw, learn, tell "
-            "the memory) / all included (acting, stepping eight environments, storing, consolidating).",
+            "Lane-updates per second on `nav-8` with 4,000 slots and batches of 128: the update alone (draw, learn, "
+            "tell the memory) / all included (acting, stepping eight environments, storing, consolidating).",
             table(["", *(f"{n} lanes" if n > 1 else "1 lane" for n in counts)], rows),
             f"Measured on: {result['device']}, torch {result['torch']}. `python benchmarks/learners.py`",
         ]
