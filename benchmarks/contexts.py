@@ -176,7 +176,7 @@ def main() -> None:
     print(json.dumps(results, indent=1))
     if given.json:
         given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(results, indent=1))
+        given.json.write_text(json.dumps(results) + "\n")
 
 
 if __name__ == "__main__":
