@@ -21,7 +21,6 @@ from crystalrl.memory.draft import COLUMNS, Draft, Plan, padded
 from crystalrl.memory.law import crystallize
 from crystalrl.memory.moves import move
 from crystalrl.memory.novelty import Visits
-from crystalrl.memory.surroundings import exact
 from crystalrl.memory.utility import scaled_error
 from crystalrl.random import Stream, element_bits, to_unit
 from crystalrl.types import Evaluate, Evaluation
@@ -52,7 +51,7 @@ def plan(memory: CrystalMemory, draft: Draft, evaluate: Evaluate) -> Plan:
     error, output = _evaluate(memory, draft, evaluate)
     stages.done("evaluate")
     draft.error = torch.where(draft.chosen, error, draft.error)
-    around = exact(memory, draft)
+    around = memory.surroundings(draft)
     stages.done("neighbours")
     near = _random(memory, draft) if params.downstream == "random" else around.near
     visits = _visits(memory, draft)

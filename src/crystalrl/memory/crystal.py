@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, Unpack
 
@@ -19,13 +21,18 @@ from crystalrl.memory.novelty import Grid
 from crystalrl.memory.prioritized import per_lane
 from crystalrl.memory.replay import ReplayMemory
 from crystalrl.memory.report import Consolidation
+from crystalrl.memory.search import have_faiss
 from crystalrl.memory.spec import Shape, StorageOptions, StorageSpec
+from crystalrl.memory.surroundings import Surroundings, exact, needs_near
+from crystalrl.memory.vicinity import Vicinity
 from crystalrl.params import CrystalParams
 from crystalrl.types import Anchor, ArrayLike, Batch, Evaluate, Observation, Transition
 
 Features = Callable[[Observation], Tensor]
 LANE_FIELDS = ("alpha", "beta", "sigma", "leak", "melt", "settle", "w1", "w2", "w3", "Z", "epsilon", "delta_r")
 """Parameters that a consolidation needs lane by lane."""
+EXACT = {"cpu": 4096, "cuda": 1024}
+"""Slots up to which all pairs are compared in each consolidation; above, neighbour lists are kept."""
 
 
 class CrystalMemory(ReplayMemory):
@@ -78,6 +85,8 @@ class CrystalMemory(ReplayMemory):
         self.steps = torch.zeros(1, dtype=torch.int64)
         """Steps given since the last consolidation of all lanes."""
         self._steps = self.steps.numpy()
+        self.vicinity: Vicinity | None = None
+        """Neighbour lists, where all pairs would be too many. Not saved: built anew after a load."""
         self.cells_unknown = False
         """Whether the cells of the grid are yet to be computed, after a load."""
 
@@ -227,6 +236,29 @@ class CrystalMemory(ReplayMemory):
         self.turns += draft.lane[:, 0]
         return report
 
+    def surroundings(self, draft: Draft) -> Surroundings:
+        """Who is near whom: from all pairs in a small memory, from kept lists in a larger one."""
+        asked = needs_near(self) or self.params.interference != "none"
+        if not asked or draft.slots <= EXACT[self.device.type]:
+            self.vicinity = None
+            return exact(self, draft)
+        if self.device.type == "cpu" and not have_faiss():
+            warnings.warn(
+                f"a consolidation compares all pairs of {draft.slots:,} slots; to keep neighbour lists instead, "
+                "install faiss-cpu (pip install 'crystalrl[faiss]')",
+                stacklevel=4,
+            )
+            return exact(self, draft)
+        if self.vicinity is None:
+            self.vicinity = Vicinity(self)
+        return self.vicinity.look(draft)
+
+    @property
+    def plain_states(self) -> bool:
+        """Whether states are compared as they are stored: neither projected nor mapped to features."""
+        shape = self.spec.obs
+        return self._features is None and isinstance(shape, tuple) and math.prod(shape) <= neighbours.MOST_DIMENSIONS
+
     def lane_value(self, name: str) -> Tensor:
         """A number of the parameters as float64[L, 1]."""
         return self._lane_values[name]
@@ -347,6 +379,7 @@ class CrystalMemory(ReplayMemory):
     def clear(self) -> None:
         super().clear()
         self.grid.clear()
+        self.vicinity = None
         for tensor in (*self.anchors.values(), self.started, self.ended):
             tensor.zero_()
         self._steps *= 0
@@ -357,8 +390,9 @@ class CrystalMemory(ReplayMemory):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held: payload, ledger, anchors, visit counts."""
-        return super().nbytes + self.grid.nbytes + sum(anchor.nbytes for anchor in self.anchors.values())
+        """Bytes held: payload, ledger, anchors, visit counts, neighbour lists with their index."""
+        lists = 0 if self.vicinity is None else self.vicinity.nbytes
+        return super().nbytes + self.grid.nbytes + sum(anchor.nbytes for anchor in self.anchors.values()) + lists
 
     def _tensors(self) -> dict[str, Tensor]:
         own = {name: getattr(self, name) for name in ("started", "ended", "steps", "turns")} | self.grid.tensors()
