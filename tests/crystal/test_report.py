@@ -14,6 +14,7 @@ from crystalrl import Batch, CrystalMemory, CrystalParams, Transition
 from crystalrl.memory.report import Consolidation, effective_contexts, health
 from tests.crystal.experience import by_reward, feed, memory_of, stream, with_output
 
+STAGES = {"evaluate", "neighbours", "utility", "interference", "crystallization", "moves", "apply", "report"}
 STILL: dict[str, Any] = {"sigma": 0.0, "alpha": 0.0, "boost": False}
 
 
@@ -58,7 +59,7 @@ def test_counts_and_moments_are_those_of_the_stored_experiences() -> None:
     assert report.values["evaluated"][0] == 66
     assert report.histogram.sum() == 66
     assert report.histogram[0, 1].tolist() == [0, 0, 0, 0, 0, 20, 0, 0, 0, 0]
-    assert set(report.seconds) == {"evaluate", "neighbours", "utility", "interference", "moves", "report"}
+    assert set(report.seconds) == STAGES
 
 
 def test_empty_phases_have_no_moments() -> None:

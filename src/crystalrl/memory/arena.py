@@ -49,6 +49,8 @@ class Arena:
         rows = zeros((self.lanes, stride, words), torch.int64, self.device)
         self.rows, self.flat_rows = rows[:, : self.slots], rows.view(-1, words)
         self._base = torch.arange(self.lanes, device=self.device)[:, None] * stride
+        self.columns = layout.torch_views(self.flat_rows)
+        """Every field [rows, …] as a view; see `position`."""
         if on_cpu:
             self._numpy_rows = self.flat_rows.numpy()
 
@@ -70,6 +72,10 @@ class Arena:
     def flat(self, slots: Tensor) -> Tensor:
         """Position [L·B] of slots int64[L, B] in `flat_rows`."""
         return slots.reshape(-1) if self.lanes == 1 else (slots + self._base).reshape(-1)
+
+    def position(self, lane: Tensor, slot: Tensor) -> Tensor:
+        """Row of `flat_rows` and `columns` that holds a slot of a lane; shapes broadcast."""
+        return slot if self.lanes == 1 else slot + self._base[:, 0][lane]
 
     def read(self, slots: Tensor) -> Tensor:
         """Rows int64[L, B, W] of slots int64[L, B]."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, Unpack
 
@@ -9,24 +11,28 @@ import torch
 from torch import Tensor
 
 from crystalrl.dynamics import EMPTY, PHASES
-from crystalrl.memory import interference, neighbours
+from crystalrl.memory import consolidation, neighbours
 from crystalrl.memory.checkpoint import CheckpointError
-from crystalrl.memory.consolidation import View, consolidate
 from crystalrl.memory.crystal_ledger import EVALUATED, PINNED, CrystalLedger
-from crystalrl.memory.interference import Scene
+from crystalrl.memory.draft import Draft, Plan
 from crystalrl.memory.layout import TERMINATED, TRUNCATED
 from crystalrl.memory.ledger import Ledger
 from crystalrl.memory.novelty import Grid
 from crystalrl.memory.prioritized import per_lane
 from crystalrl.memory.replay import ReplayMemory
 from crystalrl.memory.report import Consolidation
+from crystalrl.memory.search import have_faiss
 from crystalrl.memory.spec import Shape, StorageOptions, StorageSpec
+from crystalrl.memory.surroundings import Surroundings, exact, needs_near
+from crystalrl.memory.vicinity import Vicinity
 from crystalrl.params import CrystalParams
 from crystalrl.types import Anchor, ArrayLike, Batch, Evaluate, Observation, Transition
 
 Features = Callable[[Observation], Tensor]
 LANE_FIELDS = ("alpha", "beta", "sigma", "leak", "melt", "settle", "w1", "w2", "w3", "Z", "epsilon", "delta_r")
 """Parameters that a consolidation needs lane by lane."""
+EXACT = {"cpu": 4096, "cuda": 1024}
+"""Slots up to which all pairs are compared in each consolidation; above, neighbour lists are kept."""
 
 
 class CrystalMemory(ReplayMemory):
@@ -79,6 +85,10 @@ class CrystalMemory(ReplayMemory):
         self.steps = torch.zeros(1, dtype=torch.int64)
         """Steps given since the last consolidation of all lanes."""
         self._steps = self.steps.numpy()
+        self.vicinity: Vicinity | None = None
+        """Neighbour lists, where all pairs would be too many. Not saved: built anew after a load."""
+        self.cells_unknown = False
+        """Whether the cells of the grid are yet to be computed, after a load."""
 
     def _ledger(self) -> Ledger:
         liquid = self.params.caps(self.capacity)[0]
@@ -200,15 +210,54 @@ class CrystalMemory(ReplayMemory):
 
         If only episodes have ended since, the lanes in which they did are consolidated; otherwise all.
         """
+        return self.apply(self.plan(evaluate))
+
+    def draft(self) -> Draft:
+        """Copies of all that a consolidation of the lanes that are due rewrites."""
         self.intake.check()
         some = self.params.every_episode and not self._whole_due and bool(self.ended.any())
         lane = self.ended.clone() if some else torch.ones_like(self.ended)
-        report = consolidate(self, evaluate, lane)
+        return Draft(self, lane, torch.zeros_like(self.steps) if some else self.steps.clone())
+
+    def plan(self, evaluate: Evaluate, draft: Draft | None = None) -> Plan:
+        """What `consolidate` would do; changes nothing. It may be computed in another thread, with a copy of the
+        critic, from a draft taken before; see `crystalrl.memory.background`.
+        """
+        return consolidation.plan(self, draft or self.draft(), evaluate)
+
+    def apply(self, plan: Plan) -> Consolidation:
+        """Do what was planned. Slots rewritten since stay as they are: they wait for the next consolidation."""
+        report = consolidation.apply(self, plan)
+        draft = plan.draft
         self._filled = False  # eviction may have emptied a lane
-        self.ended.zero_()
-        self._steps *= some
-        self.turns += lane[:, 0]
+        self.cells_unknown = False
+        self.ended &= ~draft.ended
+        self.steps -= draft.steps
+        self.turns += draft.lane[:, 0]
         return report
+
+    def surroundings(self, draft: Draft) -> Surroundings:
+        """Who is near whom: from all pairs in a small memory, from kept lists in a larger one."""
+        asked = needs_near(self) or self.params.interference != "none"
+        if not asked or draft.slots <= EXACT[self.device.type]:
+            self.vicinity = None
+            return exact(self, draft)
+        if self.device.type == "cpu" and not have_faiss():
+            warnings.warn(
+                f"a consolidation compares all pairs of {draft.slots:,} slots; to keep neighbour lists instead, "
+                "install faiss-cpu (pip install 'crystalrl[faiss]')",
+                stacklevel=4,
+            )
+            return exact(self, draft)
+        if self.vicinity is None:
+            self.vicinity = Vicinity(self)
+        return self.vicinity.look(draft)
+
+    @property
+    def plain_states(self) -> bool:
+        """Whether states are compared as they are stored: neither projected nor mapped to features."""
+        shape = self.spec.obs
+        return self._features is None and isinstance(shape, tuple) and math.prod(shape) <= neighbours.MOST_DIMENSIONS
 
     def lane_value(self, name: str) -> Tensor:
         """A number of the parameters as float64[L, 1]."""
@@ -226,42 +275,17 @@ class CrystalMemory(ReplayMemory):
     def grid_vectors(self, fields: Mapping[str, Any]) -> Tensor:
         """float32[L, N, D]: state and box action."""
         state = self.features(fields["obs"])
-        return state if self._discrete else torch.cat([state, fields["action"].flatten(2).to(torch.float32)], -1)
+        return state if self.discrete else torch.cat([state, fields["action"].flatten(2).to(torch.float32)], -1)
 
     def grid_codes(self, fields: Mapping[str, Any]) -> Tensor:
         """int64[L, N]: context and discrete action."""
-        code = fields["action"] if self._discrete else torch.zeros_like(fields["reward"], dtype=torch.int64)
+        code = fields["action"] if self.discrete else torch.zeros_like(fields["reward"], dtype=torch.int64)
         return code if fields["context"] is None else code + (fields["context"].to(torch.int64) << 20)
 
     @property
-    def _discrete(self) -> bool:
+    def discrete(self) -> bool:
+        """Whether actions are codes, not vectors."""
         return isinstance(self.spec.action, int)
-
-    def scales(self, scene: Scene, view: View) -> tuple[Tensor, Tensor]:
-        """ε and δ_r, float32[L, 1]: as given, or from what is stored."""
-        if self.params.interference == "none":
-            nothing = torch.zeros(self.lanes, 1, device=self.device)
-            return nothing, nothing
-        _, spread = neighbours.moments(view.fields["reward"][..., None], view.occupied)
-        delta_r = spread[:, 0] if self.params.delta_r is None else self.lane_value("delta_r")
-        if self.params.epsilon is not None:
-            epsilon = self.lane_value("epsilon").to(torch.float32)
-        elif self.params.interference == "exists":
-            epsilon = neighbours.median_spacing(scene.state, scene.occupied)
-        else:
-            epsilon = interference.spacing(scene, self.params.k)
-        return epsilon, delta_r.to(torch.float32)
-
-    def scene(self, compared: Tensor, view: View) -> Scene:
-        """What the rules of interference look at."""
-        action = view.fields["action"].to(torch.float32).unsqueeze(-1).flatten(2)
-        if not (self._discrete or self.params.raw_distance):
-            mean, deviation = neighbours.moments(action, view.occupied)
-            action = (action - mean) / deviation
-        context = view.fields["context"]
-        return Scene(
-            compared, action, view.fields["reward"], self.ledger.birth, self.ledger.phase, context, self._discrete
-        )
 
     def batch_of(self, slots: Tensor) -> Batch:
         """The experiences in slots int64[C] of every lane, as a batch for `evaluate`."""
@@ -355,14 +379,20 @@ class CrystalMemory(ReplayMemory):
     def clear(self) -> None:
         super().clear()
         self.grid.clear()
+        self.vicinity = None
         for tensor in (*self.anchors.values(), self.started, self.ended):
             tensor.zero_()
         self._steps *= 0
 
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        super().load_state_dict(state)
+        self.cells_unknown = True
+
     @property
     def nbytes(self) -> int:
-        """Bytes held: payload, ledger, anchors, visit counts."""
-        return super().nbytes + self.grid.nbytes + sum(anchor.nbytes for anchor in self.anchors.values())
+        """Bytes held: payload, ledger, anchors, visit counts, neighbour lists with their index."""
+        lists = 0 if self.vicinity is None else self.vicinity.nbytes
+        return super().nbytes + self.grid.nbytes + sum(anchor.nbytes for anchor in self.anchors.values()) + lists
 
     def _tensors(self) -> dict[str, Tensor]:
         own = {name: getattr(self, name) for name in ("started", "ended", "steps", "turns")} | self.grid.tensors()

@@ -217,15 +217,15 @@ class CrystalLedger:
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
         self.tree.learn(slots, magnitude, self.rule)
 
-    def relabel(self, phase: Tensor, lane: Tensor) -> None:
-        """Phases uint8[L, N] after a consolidation of the lanes bool[L, 1], in which now everything is evaluated.
+    def relabel(self, phase: Tensor, touched: Tensor) -> None:
+        """Phases uint8[L, N] after a consolidation of the slots bool[L, N] (or lanes [L, 1]), which now are evaluated.
 
         Labels, weights, sums, counts, queue and quotas follow.
         """
         base, weight = self.rule.base(self.error), self.tree.weight[:, : self.slots]
-        top = torch.where(lane & (phase != EMPTY), base, 0.0).amax(-1)
+        top = torch.where(touched & (phase != EMPTY), base, 0.0).amax(-1)
         torch.maximum(self.highest, top, out=self.highest)
-        weight.copy_(torch.where(lane, self.rule.weight(phase - 1, base), weight))
+        weight.copy_(torch.where(touched, self.rule.weight(phase - 1, base), weight))
         evicted = (phase == EMPTY) & (self.phase != EMPTY)
         self.tree.claims[:, : self.slots, 0] += evicted
         self.tree.label[:, : self.slots] = phase - 1

@@ -18,6 +18,7 @@ among them; otherwise nothing has changed here. `docs/interference.md` has the m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -73,9 +74,13 @@ def _newer_majority(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor)
     newer = near & (scene.birth[:, None, :] > scene.birth[:, rows, None])
     differ = _differ(scene, rows, delta_r)
     against, of = _count(newer & differ), _count(newer)
-    elders = near & ~newer
+    return _outvoted(against, of, near & ~newer, differ)
+
+
+def _outvoted(against: Tensor, newer: Tensor, elders: Tensor, differ: Tensor) -> Tensor:
+    """Most of the newer differ, at least two of them, and not most of the elders, too."""
     outlier = 2 * _count(elders & differ) > _count(elders)
-    return (against >= 2) & (2 * against > of) & ~outlier
+    return (against >= 2) & (2 * against > newer) & ~outlier
 
 
 def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
@@ -84,10 +89,24 @@ def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> 
     columns = torch.stack([liquid, liquid * scene.reward, solid, solid * scene.reward], -1).to(torch.float32)
     fresh_count, fresh_sum, elder_count, elder_sum = torch.bmm(near, columns).unbind(-1)
     against = torch.bmm(near * _differ(scene, rows, delta_r), columns[..., :1]).squeeze(-1)
-    mine, delta_r = scene.reward[:, rows], delta_r[..., 0]
+    mine = scene.reward[:, rows]
+    changed = _changed(fresh_count, fresh_sum, elder_count, elder_sum, against, mine, delta_r[..., 0])
+    return changed & solid[:, rows]
+
+
+def _changed(
+    fresh_count: Tensor,
+    fresh_sum: Tensor,
+    elder_count: Tensor,
+    elder_sum: Tensor,
+    against: Tensor,
+    mine: Tensor,
+    delta_r: Tensor,
+) -> Tensor:
+    """Whether the fresh differ from mine, most of them one by one, and from what was there."""
     fresh, elders = fresh_sum / fresh_count.clamp_min(1), (elder_sum + mine) / (elder_count + 1)
     changed = ((fresh - mine).abs() > delta_r) & ((fresh - elders).abs() > delta_r / 2)
-    return (fresh_count >= FEWEST) & (5 * against >= 3 * fresh_count) & changed & solid[:, rows]
+    return (fresh_count >= FEWEST) & (5 * against >= 3 * fresh_count) & changed
 
 
 def _count(mask: Tensor) -> Tensor:
@@ -137,8 +156,12 @@ def _apart(scene: Scene, rows: slice) -> Tensor:
     return state.masked_fill(unlike, torch.inf)
 
 
-def spacing(scene: Scene, k: int, most: int = 512) -> Tensor:
-    """float32[L, 1]: the ε within which the median liquid experience has k liquid ones like it; from at most `most`.
+SAMPLED = 512
+"""Experiences from which ε is measured, evenly over the slots."""
+
+
+def spacing(scene: Scene, k: int, step: int | None = None, stop: int | None = None) -> Tensor:
+    """float32[L, 1]: the ε within which the median liquid experience has k liquid ones like it; from every `step`-th.
 
     Fresh experiences lie dense where the learner is now, which is where contradictions are found; old contexts, of
     which few experiences are left, would make ε reach from one context into another. The median is over experiences
@@ -147,9 +170,10 @@ def spacing(scene: Scene, k: int, most: int = 512) -> Tensor:
     lanes, slots = scene.phase.shape
     if k >= slots:
         return torch.zeros(lanes, 1, device=scene.state.device)
-    step, fresh, found = -(-slots // most), scene.phase == LIQUID, []
-    for part in chunks(-(-slots // step), 3 * lanes, slots, scene.phase.device):
-        rows = slice(part.start * step, part.stop * step, step)
+    step, stop = step or -(-slots // SAMPLED), stop or slots
+    fresh, found = scene.phase == LIQUID, []
+    for part in chunks(-(-stop // step), 3 * lanes, slots, scene.phase.device):
+        rows = slice(part.start * step, min(part.stop * step, stop), step)
         kth = _apart(scene, rows).masked_fill(~fresh[:, None, :], torch.inf).kthvalue(k, dim=-1).values
         found.append(torch.where(fresh[:, rows] & torch.isfinite(kth), kth, torch.nan))
     return torch.cat(found, -1).nanmedian(-1, keepdim=True).values.nan_to_num(0.0)
@@ -163,6 +187,55 @@ def back_up(flagged: Tensor, near: Near, alive: Tensor, factor: float, sweeps: i
     """
     suspicion = own = flagged.to(torch.float32)
     zero = torch.zeros(len(own), 1, device=own.device)
+    if not bool(flagged.any()):
+        return suspicion
     for _ in range(sweeps):
-        suspicion = torch.maximum(own, factor * near.mean(suspicion, zero, first=5) * alive)
+        before, suspicion = suspicion, torch.maximum(own, factor * near.mean(suspicion, zero, first=5) * alive)
+        if torch.equal(before, suspicion):
+            break
     return suspicion
+
+
+Kind = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(lane int64[P], slot int64[P], others int64[P, T]) → bool[P, T]."""
+
+
+def kinds(rule: str, birth: Tensor, phase: Tensor) -> Kind | None:
+    """The two kinds of experiences that a rule weighs against each other: fresh or not, newer or not; None: one."""
+    if rule == "exists":
+        return None
+
+    def fresh(lane: Tensor, slot: Tensor, others: Tensor) -> Tensor:
+        return phase[lane[:, None], others] == LIQUID
+
+    def newer(lane: Tensor, slot: Tensor, others: Tensor) -> Tensor:
+        return birth[lane[:, None], others] > birth[lane, slot][:, None]
+
+    return fresh if rule == "fresh_mean" else newer
+
+
+def listed(rule: str, lists: Tensor, reward: Tensor, birth: Tensor, phase: Tensor, delta_r: Tensor) -> Tensor:
+    """bool[L, N]: flagged by the rule, judged by the experiences within ε that the lists [L, N, K] name (−1: none)."""
+    flagged = torch.zeros_like(phase, dtype=torch.bool)
+    for lane in range(len(lists)):
+        reward_here, birth_here, phase_here = reward[lane].contiguous(), birth[lane], phase[lane]
+        for rows in torch.arange(lists.shape[1], device=lists.device).split(1 << 16):
+            names = lists[lane, rows]
+            flat, there = names.clamp_min(0).flatten(), names >= 0
+            theirs = reward_here.index_select(0, flat).view(names.shape)
+            mine = reward_here[rows, None]
+            differ = ((theirs - mine).abs() > delta_r[lane]) & there
+            if rule == "exists":
+                flagged[lane, rows] = differ.any(-1)
+            elif rule == "newer_majority":
+                newer = (birth_here.index_select(0, flat).view(names.shape) > birth_here[rows, None]) & there
+                flagged[lane, rows] = _outvoted(_count(newer & differ), _count(newer), there & ~newer, differ)
+            else:
+                liquid = (phase_here.index_select(0, flat).view(names.shape) == LIQUID) & there
+                solid = there & ~liquid
+                sums = [_count(liquid), (theirs * liquid).sum(-1), _count(solid), (theirs * solid).sum(-1)]
+                changed = _changed(
+                    sums[0], sums[1], sums[2], sums[3], _count(differ & liquid), mine[:, 0], delta_r[lane]
+                )
+                flagged[lane, rows] = changed & (phase_here[rows] > LIQUID)
+    return flagged & (phase > 0)

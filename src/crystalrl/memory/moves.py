@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from crystalrl.dynamics import CRYSTAL, EMPTY, GLASS, LIQUID, next_phase
-from crystalrl.memory.crystal_ledger import EVALUATED, PINNED, CrystalLedger
+from crystalrl.memory.crystal_ledger import EVALUATED, PINNED
+from crystalrl.memory.draft import Draft
 
 
 @dataclass
@@ -23,36 +24,36 @@ class Moves:
         self.phase = torch.where(mask, EMPTY, self.phase).to(torch.uint8)
 
 
-def move(ledger: CrystalLedger, flagged: Tensor, keys: Tensor, lane: Tensor) -> Moves:
-    """New phases of all slots in the lanes bool[L, 1] that are due; writes streaks and keys of the ledger.
+def move(draft: Draft, flagged: Tensor, keys: Tensor) -> Moves:
+    """New phases of all slots in the lanes that are due; drafts streaks and keys.
 
     flagged bool[L, N]: contradicted; keys float32[L, N]: random keys for new crystals. Demotions come first, then
     promotions, over several levels at once; then the counters of crystals under interference; then capacity, crystal
     first. Algorithm 1's own order differs in nothing else but that it knows no way back from crystal.
     """
-    old = ledger.phase
-    none = torch.zeros(ledger.lanes, dtype=torch.int64, device=old.device)
+    old, lane = draft.phase, draft.lane
+    none = torch.zeros(draft.lanes, dtype=torch.int64, device=old.device)
     moves = Moves(old, {"refused": none, "streak_evicted": none})
-    if ledger.params.phases:
-        moves.phase = torch.where(lane, next_phase(old, ledger.c, ledger.enter, ledger.leave), old)
-    if ledger.params.overflow == "frozen":
-        _refuse_beyond_room(ledger, old, moves)
-    new = (old != CRYSTAL) | ((ledger.flags & EVALUATED) == 0)
+    if draft.params.phases:
+        moves.phase = torch.where(lane, next_phase(old, draft.c, draft.enter, draft.leave), old)
+    if draft.params.overflow == "frozen":
+        _refuse_beyond_room(draft, old, moves)
+    new = (old != CRYSTAL) | ((draft.flags & EVALUATED) == 0)
     promoted = (moves.phase == CRYSTAL) & new & lane
-    ledger.key.copy_(torch.where(promoted, keys, ledger.key))
+    draft.key = torch.where(promoted, keys, draft.key)
     _count_moves(old, moves)
-    _evict_contradicted(ledger, flagged, moves, lane)
-    pinned = (ledger.flags & PINNED) > 0
-    liquid, glass, crystal = ledger.caps
-    utility = ledger.utility.to(torch.float64)
+    _evict_contradicted(draft, flagged, moves)
+    pinned = (draft.flags & PINNED) > 0
+    liquid, glass, crystal = draft.caps
+    utility = draft.utility.to(torch.float64)
     full = (
-        ("crystal_dropped", CRYSTAL, -ledger.key.to(torch.float64), crystal),
+        ("crystal_dropped", CRYSTAL, -draft.key.to(torch.float64), crystal),
         ("glass_evicted", GLASS, utility, glass),
         ("liquid_evicted", LIQUID, utility, liquid),
     )
     for reason, phase, worth, room in full:
         members = (moves.phase == phase) & lane
-        moves.evict(reason, members & ~pinned & (_rank(members, pinned, worth, ledger.birth) >= room))
+        moves.evict(reason, members & ~pinned & (_rank(members, pinned, worth, draft.birth) >= room))
     return moves
 
 
@@ -65,11 +66,11 @@ def _rank(members: Tensor, first: Tensor, worth: Tensor, birth: Tensor) -> Tenso
     return torch.empty_like(order).scatter_(1, order, places.contiguous())
 
 
-def _refuse_beyond_room(ledger: CrystalLedger, old: Tensor, moves: Moves) -> None:
+def _refuse_beyond_room(draft: Draft, old: Tensor, moves: Moves) -> None:
     """A frozen store takes newcomers while there is room, highest c first; the refused stay glass."""
     coming = (moves.phase == CRYSTAL) & (old != CRYSTAL)
-    room = ledger.caps[2] - ((old == CRYSTAL) & (moves.phase == CRYSTAL)).sum(-1, keepdim=True)
-    rank = _rank(coming, torch.zeros_like(coming), ledger.c.to(torch.float64), ledger.birth)
+    room = draft.caps[2] - ((old == CRYSTAL) & (moves.phase == CRYSTAL)).sum(-1, keepdim=True)
+    rank = _rank(coming, torch.zeros_like(coming), draft.c.to(torch.float64), draft.birth)
     refused = coming & (rank >= room)
     moves.counts["refused"] = refused.sum(-1)
     moves.phase = torch.where(refused, GLASS, moves.phase).to(torch.uint8)
@@ -83,12 +84,12 @@ def _count_moves(old: Tensor, moves: Moves) -> None:
     moves.counts["to_liquid"] = ((old > LIQUID) & (new == LIQUID)).sum(-1)
 
 
-def _evict_contradicted(ledger: CrystalLedger, flagged: Tensor, moves: Moves, lane: Tensor) -> None:
+def _evict_contradicted(draft: Draft, flagged: Tensor, moves: Moves) -> None:
     """Count consolidations in a row under interference, saturating at 255; evict crystals at τ_evict."""
     crystal = moves.phase == CRYSTAL
-    counted = torch.where(crystal & flagged, ledger.streak.clamp_max(254) + 1, 0).to(torch.uint8)
-    ledger.streak.copy_(torch.where(lane, counted, ledger.streak))
-    limit = ledger.params.tau_evict
+    counted = torch.where(crystal & flagged, draft.streak.clamp_max(254) + 1, 0).to(torch.uint8)
+    draft.streak = torch.where(draft.lane, counted, draft.streak)
+    limit = draft.params.tau_evict
     if limit is not None:
-        pinned = (ledger.flags & PINNED) > 0
-        moves.evict("streak_evicted", crystal & lane & ~pinned & (ledger.streak >= limit))
+        pinned = (draft.flags & PINNED) > 0
+        moves.evict("streak_evicted", crystal & draft.lane & ~pinned & (draft.streak >= limit))

@@ -73,7 +73,7 @@ def chunks(rows: int, lanes: int, columns: int, device: torch.device) -> Iterato
 
 @dataclass(frozen=True)
 class Near:
-    """The nearest stored states of each successor state: slots int64[L, N, K] and which of them exist, bool."""
+    """The nearest stored states of each successor state: slots [L, N, K], and which of them exist, bool."""
 
     index: Tensor
     exists: Tensor
@@ -81,7 +81,9 @@ class Near:
     def mean(self, values: Tensor, default: Tensor, first: int | None = None) -> Tensor:
         """Mean of values [L, N] over the (first few) neighbours; the default [L, 1] where there is none."""
         index, exists = self.index[..., :first], self.exists[..., :first]
-        picked = values.gather(1, index.flatten(1)).view_as(index) * exists
+        if len(values) > 1:
+            index = index + torch.arange(len(values), device=index.device)[:, None, None] * values.shape[1]
+        picked = values.flatten().index_select(0, index.flatten()).view(exists.shape) * exists
         count = exists.sum(-1)
         return torch.where(count > 0, picked.sum(-1) / count.clamp_min(1), default)
 

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from crystalrl.kernels import GOLDEN
-from crystalrl.memory.neighbours import moments
 from crystalrl.random import mix, signed
+
+
+@dataclass(frozen=True)
+class Visits:
+    """First visits of a consolidation, to be counted when it is applied; slots beyond those drafted have none."""
+
+    fresh: Tensor
+    """bool[L, W]: whose."""
+    cell: Tensor
+    """int32[L, W]: where, for everything occupied."""
+    centre: Tensor
+    deviation: Tensor
 
 
 class Grid:
     """Visit counts per lane. Invariant: counts sum to the visits so far; cells are of a width fixed at the first use.
 
     Coordinates are measured in standard deviations of the states stored when the first visits were counted, so a cell
-    means the same for ever. The table is bounded: cells share an entry where their hashes agree.
+    means the same for ever. The table is bounded: cells share an entry where their hashes agree. The cell of each slot
+    is kept, because it never changes; it is not saved but computed again.
     """
 
     def __init__(self, lanes: int, slots: int, size: int, width: float, device: torch.device) -> None:
@@ -24,31 +38,44 @@ class Grid:
         self.centre = torch.zeros(lanes, 1, size, device=device)
         self.deviation = torch.zeros(lanes, 1, size, device=device)
         """Zero until the first visits."""
+        self.cell = torch.zeros(lanes, slots, dtype=torch.int32, device=device)
 
-    def visit(self, vectors: Tensor, extra: Tensor, fresh: Tensor) -> Tensor:
-        """Count the fresh experiences bool[L, N]; the visits int32[L, N] of every experience's cell.
-
-        vectors float32[L, N, D]: state and box action; extra int64[L, N]: context and discrete action.
-        """
-        mean, deviation = moments(vectors, fresh)
+    def scale(self, mean: Tensor, deviation: Tensor, fresh: Tensor) -> tuple[Tensor, Tensor]:
+        """Centre and deviation [L, 1, D] to use: as fixed, or those of the fresh [L, N] where there were none yet."""
         known = self.deviation > 0
-        self.centre.copy_(torch.where(known, self.centre, mean))
-        self.deviation.copy_(torch.where(known | ~fresh.any(1)[:, None, None], self.deviation, deviation))
-        cell = self._cell(vectors, extra)
-        self.count.scatter_add_(1, cell, fresh.to(torch.int32))
-        return self.count.gather(1, cell)
+        first = known | ~fresh.any(1)[:, None, None]
+        return torch.where(known, self.centre, mean), torch.where(first, self.deviation, deviation)
 
-    def _cell(self, vectors: Tensor, extra: Tensor) -> Tensor:
-        scaled = (vectors - self.centre) / self.deviation.clamp_min(1e-30) / self.width
+    @property
+    def scaled(self) -> bool:
+        return bool((self.deviation > 0).all())
+
+    def counted(self, visits: Visits) -> Tensor:
+        """Visits int32[L, W] of every experience's cell, the fresh ones included; nothing is written."""
+        cell = visits.cell.to(torch.int64)
+        return self.count.scatter_add(1, cell, visits.fresh.to(torch.int32)).gather(1, cell)
+
+    def count_visits(self, visits: Visits, kept: Tensor) -> None:
+        """Count the fresh that are still there, bool[L, W]."""
+        self.centre.copy_(visits.centre)
+        self.deviation.copy_(visits.deviation)
+        counted = (visits.fresh & kept).to(torch.int32)
+        self.count.scatter_add_(1, visits.cell.to(torch.int64), counted)
+        mine = self.cell[:, : visits.cell.shape[1]]
+        mine.copy_(torch.where(kept, visits.cell, mine))
+
+    def cell_of(self, vectors: Tensor, extra: Tensor, centre: Tensor, deviation: Tensor) -> Tensor:
+        """int32[L, N] of vectors float32[L, N, D] (state and box action) and extra int64[L, N] (context and action)."""
+        scaled = (vectors - centre) / deviation.clamp_min(1e-30) / self.width
         place = scaled.floor().clamp(-(2.0**40), 2.0**40).to(torch.int64)
         code = mix(extra + signed(GOLDEN))
         for d in range(place.shape[-1]):
             code = mix(code ^ (place[..., d] + signed(GOLDEN * (d + 1))))
-        return code & (self.count.shape[1] - 1)
+        return (code & (self.count.shape[1] - 1)).to(torch.int32)
 
     @property
     def nbytes(self) -> int:
-        return self.count.nbytes
+        return self.count.nbytes + self.cell.nbytes
 
     def tensors(self) -> dict[str, Tensor]:
         return {"grid.count": self.count, "grid.centre": self.centre, "grid.deviation": self.deviation}

@@ -1,0 +1,100 @@
+"""A consolidation before it happens: copies of the ledger's columns that are rewritten, and the plan made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from crystalrl.dynamics import EMPTY
+from crystalrl.memory.crystal_ledger import EVALUATED
+from crystalrl.memory.novelty import Visits
+
+if TYPE_CHECKING:
+    from crystalrl.memory.crystal import CrystalMemory
+
+COLUMNS = ("c", "utility", "error", "suspicion", "key", "streak", "flags", "updated")
+"""What a consolidation rewrites."""
+WHOLE, BLOCK = 4096, 4096
+"""Up to so many slots all are looked at; of more, the blocks up to the last that is occupied."""
+
+
+class Draft:
+    """The ledger of W ≤ N slots as a consolidation sees and rewrites it; every column [L, W] is a copy.
+
+    Slots beyond W are empty in every lane: they cost nothing.
+    """
+
+    c: Tensor
+    utility: Tensor
+    error: Tensor
+    suspicion: Tensor
+    key: Tensor
+    streak: Tensor
+    flags: Tensor
+    updated: Tensor
+
+    def __init__(self, memory: CrystalMemory, lane: Tensor, steps: Tensor) -> None:
+        ledger = memory.ledger
+        self.params, self.lanes, self.caps = ledger.params, ledger.lanes, ledger.caps
+        self.enter, self.leave, self.lane = ledger.enter, ledger.leave, lane
+        whole = ledger.slots <= WHOLE
+        self.slots = ledger.slots if whole else min(max(-(-ledger.used // BLOCK), 1) * BLOCK, ledger.slots)
+        for name in COLUMNS:
+            setattr(self, name, getattr(ledger, name)[:, : self.slots].clone())
+        self.birth = ledger.birth[:, : self.slots].clone()
+        self.boost = ledger.boost[:, : self.slots].clone() if self.params.boost else None
+        self.phase: Tensor = ledger.phase[:, : self.slots]
+        self.generation = ledger.tree.claims[:, : self.slots, 0].clone()
+        self.time, self.turns = memory.time.clone(), memory.turns.clone()
+        self.ended, self.steps = memory.ended.clone(), steps
+        self.rows = memory.arena.rows[:, : self.slots]
+        self.fields: Mapping[str, Any] = memory.arena.unpack(self.rows)
+        self.occupied: Tensor = self.phase != EMPTY
+        self.chosen = self._chosen()
+        """Whose c is moved in this call."""
+        self.fresh = self.chosen & ((self.flags & EVALUATED) == 0)
+
+    def _chosen(self) -> Tensor:
+        chosen: Tensor = self.occupied & self.lane
+        if self.params.slices > 1:
+            turn = self.turns[:, None] % self.params.slices
+            mine = torch.arange(self.slots, device=chosen.device) % self.params.slices == turn
+            chosen &= mine | ((self.flags & EVALUATED) == 0)
+        return chosen
+
+    def mean_over_occupied(self, values: Tensor) -> Tensor:
+        """[L, 1]."""
+        count = self.occupied.sum(-1, keepdim=True).clamp_min(1)
+        return (values * self.occupied).sum(-1, keepdim=True) / count
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a consolidation will do. `CrystalMemory.apply` does it, but for slots rewritten in the meantime."""
+
+    draft: Draft
+    """The columns as they will be."""
+    phase: Tensor
+    """uint8[L, W]: the phases as they will be."""
+    anchors: Mapping[str, Tensor]
+    visits: Visits
+    values: Mapping[str, Tensor]
+    """For the report, [L] each."""
+    seconds: Mapping[str, float]
+    notes: tuple[str, ...] = ()
+    """For the report, in words."""
+
+
+def padded(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Slots int64[L, M] where the mask [L, N] holds, in order, and which of them are real (lanes have fewer than M)."""
+    lane, slot = mask.nonzero(as_tuple=True)
+    count = mask.sum(-1)
+    first = count.cumsum(0) - count
+    rank = torch.arange(len(slot), device=slot.device) - first[lane]
+    slots = torch.zeros(len(mask), int(count.max()), dtype=torch.int64, device=slot.device)
+    slots[lane, rank] = slot
+    return slots, torch.arange(slots.shape[1], device=slot.device) < count[:, None]

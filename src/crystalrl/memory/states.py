@@ -1,0 +1,108 @@
+"""Vectors of stored experiences for comparison, read where they are stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from crystalrl.memory import neighbours
+from crystalrl.memory.draft import Draft
+
+if TYPE_CHECKING:
+    from crystalrl.memory.crystal import CrystalMemory
+
+ROLES = ("obs", "next_obs")
+
+
+class States:
+    """States, successor states and actions of experiences named by lane and slot, in standard deviations.
+
+    Mean and deviation are those of all that was stored at the last `fit`. Vectors are read from the arena; where they
+    are projected or the user's own features, copies are kept, written by `take`.
+    """
+
+    def __init__(self, memory: CrystalMemory) -> None:
+        self.memory = memory
+        self.copies: dict[str, Tensor] = {}
+        size = memory.features(memory.arena.unpack(memory.arena.rows[:, :1])["obs"]).shape[-1]
+        if not memory.plain_states:
+            shape = (memory.lanes, memory.capacity, size)
+            self.copies = {role: torch.zeros(shape, device=memory.device) for role in ROLES}
+        self.size = size
+        self.mean = torch.zeros(memory.lanes, 1, size, device=memory.device)
+        self.deviation = torch.ones_like(self.mean)
+        self.action_deviation = torch.ones(memory.lanes, 1, 1, device=memory.device)
+
+    def fit(self, draft: Draft) -> None:
+        """Take mean and deviation from everything stored."""
+        self.mean, self.deviation = self._moments(draft, 1)
+        if not self.memory.discrete:
+            action = draft.fields["action"].flatten(2).to(torch.float32)
+            self.action_deviation = neighbours.moments(action, draft.occupied)[1]
+
+    def off(self, draft: Draft) -> bool:
+        """Whether what is stored has moved by a quarter of a deviation, or spread or shrunk by a quarter, on average
+        over the coordinates of a lane; from a sample.
+        """
+        mean, deviation = self._moments(draft, -(-draft.slots // 4096))
+        moved = ((mean - self.mean).abs() / self.deviation).mean(-1)
+        spread = (deviation / self.deviation).log().abs().mean(-1)
+        return bool(((moved > 0.25) | (spread > 0.25)).any())
+
+    def _moments(self, draft: Draft, step: int) -> tuple[Tensor, Tensor]:
+        slots = torch.arange(0, draft.slots, step, device=draft.phase.device).expand(self.memory.lanes, -1)
+        return neighbours.moments(self._raw("obs", slots), draft.occupied[:, ::step])
+
+    def take(self, slots: Tensor, real: Tensor) -> None:
+        """Copy the features of slots int64[L, M], where copies are kept."""
+        if self.copies:
+            fields = self.memory.arena.unpack(self.memory.arena.read(slots))
+            lane = real.nonzero()[:, 0]
+            for role, copy in self.copies.items():
+                copy[lane, slots[real]] = self.memory.features(fields[role])[real]
+
+    def _raw(self, role: str, slots: Tensor) -> Tensor:
+        lane = torch.arange(len(slots), device=slots.device)[:, None].expand_as(slots)
+        return self._gathered(role, lane.reshape(-1), slots.reshape(-1)).view(*slots.shape, self.size)
+
+    def _gathered(self, role: str, lane: Tensor, slot: Tensor) -> Tensor:
+        """float32[P, D] as stored."""
+        if self.copies:
+            return self.copies[role].flatten(0, 1).index_select(0, lane * self.memory.capacity + slot)
+        column = self.memory.arena.columns[role]
+        return column.index_select(0, self.memory.arena.position(lane, slot)).flatten(1).to(torch.float32)
+
+    def vectors(self, role: str, slots: Tensor) -> Tensor:
+        """float32[L, M, D] of slots int64[L, M], standardised."""
+        return (self._raw(role, slots) - self.mean) / self.deviation
+
+    def apart(self, role: str, lane: Tensor, one: Tensor, other: Tensor, raw: bool = False) -> Tensor:
+        """float32[P, T]: distance of the state (or successor state) of slot one [P] to the states of other [P, T]."""
+        theirs = self._gathered("obs", lane.repeat_interleave(other.shape[1]), other.reshape(-1))
+        gap = theirs.view(*other.shape, -1) - self._gathered(role, lane, one)[:, None]
+        return (gap if raw else gap / self.deviation[lane]).square_().sum(-1).sqrt_()
+
+    def actions_apart(self, lane: Tensor, one: Tensor, other: Tensor, raw: bool) -> Tensor:
+        """float32[P, T]: distance of box actions."""
+        arena = self.memory.arena
+        column = arena.columns["action"]
+        mine = column.index_select(0, arena.position(lane, one)).flatten(1).to(torch.float32)
+        at = arena.position(lane.repeat_interleave(other.shape[1]), other.reshape(-1))
+        gap = column.index_select(0, at).view(*other.shape, -1).to(torch.float32) - mine[:, None]
+        return (gap if raw else gap / self.action_deviation[lane]).square_().sum(-1).sqrt_()
+
+    def column(self, name: str, lane: Tensor, slot: Tensor) -> Tensor:
+        """A column of the arena, such as reward, for pairs of any one shape."""
+        at = self.memory.arena.position(lane.expand(slot.shape).reshape(-1), slot.reshape(-1))
+        return self.memory.arena.columns[name].index_select(0, at).view(slot.shape)
+
+    def actions(self, lane: Tensor, slots: Tensor) -> Tensor:
+        """float32[L, M, A] of the actions of slots int64[L, M]; a discrete one is a single code."""
+        at = self.memory.arena.position(lane.reshape(-1), slots.reshape(-1))
+        return self.memory.arena.columns["action"].index_select(0, at).view(*slots.shape, -1).to(torch.float32)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(copy.nbytes for copy in self.copies.values())
