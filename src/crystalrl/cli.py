@@ -178,7 +178,11 @@ def _report(folder: Path, console: Console) -> None:
         console.print(f"\n[bold]{results.table.title or results.table.suite}[/bold]")
         console.print(_lines(text.main_table(results, text.BRIEF)))
         if len(results.rows) > 1:
-            console.print(_lines(text.comparison_table(results)))
+            console.print(_lines(text.comparison_table(results, brief=True)))
+            console.print(text.family(results), highlight=False)
+        for grid in (text.sensitivity_table(results), text.order_table(results)):
+            if grid.lines:
+                console.print(_lines(grid))
         console.print(text.headline(results), highlight=False)
         console.print(f"The whole report: {html.write_report(inner)}", highlight=False)
 
