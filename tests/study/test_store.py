@@ -15,8 +15,9 @@ from crystalrl.report.text import number as text_number
 from crystalrl.report.text import order_table
 from crystalrl.study import execute as execute_module
 from crystalrl.study.analysis import load_results
-from crystalrl.study.execute import Record, execute
+from crystalrl.study.execute import execute
 from crystalrl.study.plan import plan
+from crystalrl.study.record import Record
 from crystalrl.study.run import Built, Consolidated, Curve, Progress, Scored
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import TABLES, Store, as_parquet, read
@@ -259,7 +260,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
 
 
 def test_orders_are_read_as_they_were_learnt_and_counted_per_seed(tmp_path: Path) -> None:
-    """A made-up learner: .9 on the task it learnt last, .5 on others it has learnt, 0 on the rest; order 1 a bit more."""
+    """A made-up learner: .9 on the task it learnt last, .5 on what it learnt before; order 1 gives a bit more."""
     spec = RunSpec(**{**SMALL, "suite": "nav-3", "seeds": (4, 6), "orders": 2})
     table = Table("", {"VR": spec})
     store, (group,) = Store(tmp_path, table.to_toml()), plan(table.runs())

@@ -14,7 +14,8 @@ HEAD = """# Evidence
 Written by `{command}` from stored results; do not edit. Every row had the same tasks, steps and slots.
 
 Mean over seeds with the 95 % bootstrap interval. Tests: Welch, adjusted by Holm over the family that a table states;
-effect sizes: Cohen’s d and Hedges’ g; P(better): how often a learner of the reference beats one of the row. A row with listed values was tuned on other seeds than the reported ones; ◂ marks what was chosen there.
+effect sizes: Cohen’s d and Hedges’ g; P(better): how often a learner of the reference beats one of the row. A row with
+listed values was tuned on other seeds than the reported ones; ◂ marks what was chosen there.
 Distillation and EWC are told where tasks begin; the memories are not.
 
 {glossary}

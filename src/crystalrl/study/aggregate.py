@@ -108,9 +108,7 @@ def order_variance(values: Array) -> OrderVariance:
     left = values - by_seed - by_order + values.mean()
     rest = float((left**2).sum() / ((seeds - 1) * (orders - 1)))
     of_order, of_seed = float(seeds * by_order.var(ddof=1)), float(orders * by_seed.var(ddof=1))
-    if rest > 0:
-        p = float(stats.f.sf(of_order / rest, orders - 1, (seeds - 1) * (orders - 1)))
-    else:
-        p = float(of_order == 0)
+    chance = stats.f.sf(of_order / rest, orders - 1, (seeds - 1) * (orders - 1)) if rest > 0 else of_order == 0
     within = float(values.var(axis=1, ddof=1).mean())
-    return OrderVariance(max((of_order - rest) / seeds, 0.0), max((of_seed - rest) / orders, 0.0), rest, within, p)
+    order, seed = max((of_order - rest) / seeds, 0.0), max((of_seed - rest) / orders, 0.0)
+    return OrderVariance(order, seed, rest, within, float(chance))

@@ -161,7 +161,8 @@ def _column(columns: Arrays, name: str) -> Any:
 
 def versions(device: str) -> dict[str, str]:
     """What the results were computed with."""
-    name = torch.cuda.get_device_name() if device.startswith("cuda") else platform.processor() or platform.machine()
+    here = device.startswith("cuda") and torch.cuda.is_available()  # a Ray cluster's GPUs may be elsewhere
+    name = torch.cuda.get_device_name() if here else platform.processor() or platform.machine()
     return {
         "crystalrl": __version__,
         "python": platform.python_version(),
