@@ -28,6 +28,7 @@ from crystalrl.study.sinks import open_sink, passed_on
 from crystalrl.study.spec import SECTIONS, RunFields, RunSpec, Value
 from crystalrl.study.store import Store, as_parquet
 from crystalrl.study.tables import Table, load_study, pick, study_names, table_from
+from crystalrl.study.tuning import Search, Trials, best, load_search, tune
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,17 @@ class Resume:
 
 
 @dataclass(frozen=True)
+class Tune:
+    """Tune the rows of a .toml file with Optuna: the same number of trials for each, on seeds that no report shows."""
+
+    file: tyro.conf.Positional[Path]
+    out: Path = Path("")
+    """Where trials are stored; empty: runs/NAME. Started again, tuning goes on there."""
+    device: str = ""
+    """cpu or cuda; empty: cuda where there is one."""
+
+
+@dataclass(frozen=True)
 class Report:
     """Render stored results: tables to the terminal, everything to report.html.
 
@@ -125,6 +137,7 @@ Command = (
     Annotated[Run, tyro.conf.subcommand("run")]
     | Annotated[Study, tyro.conf.subcommand("study")]
     | Annotated[Resume, tyro.conf.subcommand("resume")]
+    | Annotated[Tune, tyro.conf.subcommand("tune")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Show, tyro.conf.subcommand("list")]
     | Annotated[Theory, tyro.conf.subcommand("theory")]
@@ -198,6 +211,8 @@ def _obey(command: object, sections: Mapping[str, Any], console: Console) -> Non
         case Resume(folder, how):
             stored = {inner: (inner / "spec.toml").read_text() for inner in _folders(folder)}
             _run_tables({inner: table_from(tomllib.loads(spec)) for inner, spec in stored.items()}, how, console)
+        case Tune(file, out, device):
+            _tune(load_search(file), out if out.name else Path("runs") / file.stem, device or best_device(), console)
         case Report(folder, docs):
             _report(folder, console)
             if docs.name:
@@ -237,6 +252,23 @@ def _dry_run(tables: Mapping[Path, Table], device: str, console: Console) -> Non
     gpu = hours if device.startswith("cuda") else 0.0
     told = f"{cells} cells, {steps:,} environment steps, {hours:.3f} hours on {device}, {gpu:.3f} GPU-hours"
     console.print(f"To do: {told}, one run after the other.", highlight=False, soft_wrap=True)
+
+
+def _tune(search: Search, folder: Path, device: str, console: Console) -> None:
+    prepare(device)
+    for trial in tune(search, folder, device):
+        tried = ", ".join(f"{name} = {value}" for name, value in trial.settings.items())
+        console.print(
+            f"{trial.row} {trial.number + 1}/{search.trials}: {trial.value:.3f} with {tried}", highlight=False
+        )
+    kept = Trials(folder, search)
+    lines = Lines("", "trials", f"{search.table.objective}, tuning seeds", "best settings")
+    for name in search.table.rows:
+        first = best(kept.of(name))
+        settings = "\n".join(f"{setting} = {value}" for setting, value in first.settings.items())
+        lines.add_row(name, f"{len(kept.of(name))}", f"{first.value:.3f}", settings)
+    console.print(lines)
+    console.print(f"Every trial: {kept.path}", highlight=False)
 
 
 def _report(folder: Path, console: Console) -> None:

@@ -40,7 +40,7 @@ def test_a_run_that_is_left_at_any_step_and_entered_again_ends_with_the_same_byt
     for stop in (1, 37, 61, None):
         begun = execute(groups, Store(tmp_path / "parts", ""), minutes=0.0)
         leave((event for _, event in begun if isinstance(event, Progress)), stop)
-        assert (tmp_path / "parts" / "checkpoints").exists() == (stop is not None)
+        assert any((tmp_path / "parts" / "checkpoints").iterdir()) == (stop is not None)
     assert stored(tmp_path / "parts") == stored(tmp_path / "whole")
 
 
@@ -63,7 +63,7 @@ def test_between_two_saves_within_a_task_so_many_minutes_pass_and_a_tasks_end_is
                 saved.append(type(event).__name__)
         assert saved == wanted
         kept.discard(group)
-        assert not (tmp_path / "checkpoints").exists()
+        assert not any((tmp_path / "checkpoints").iterdir())
 
 
 def learner_file(folder: Path) -> list[tuple[int, int]]:
@@ -143,7 +143,7 @@ begun = time.monotonic()
 os.waitpid(start([*line, "--out", "whole"]), 0)
 long = time.monotonic() - begun
 random.seed(int(seed))
-left = 0
+left = unfinished = 0
 while left < int(kills):
     folder = f"killed{left}"
     for _ in range(4):
@@ -152,9 +152,10 @@ while left < int(kills):
         time.sleep(random.uniform(0, long / 2))
         os.kill(child, signal.SIGKILL)
         left += os.waitpid(child, 0)[1] == signal.SIGKILL
+        unfinished += any(Path(folder).glob("checkpoints/*.safetensors"))
     status = os.waitpid(start(["resume", folder, *line[-4:]]), 0)[1] if Path(folder, "spec.toml").exists() else 1
     assert status == 0, "could not be resumed"
-print(left)
+print(left, unfinished)
 """
 LINES = {
     "nav": "run nav-2 --memory crystal --preset anchored --steps 400 --capacity 300 --batch 32 --episodes 4",
@@ -166,14 +167,16 @@ def killed_and_resumed(line: str, kills: int, folder: Path) -> None:
     command = [sys.executable, "-c", KILLER, str(kills), "1", *line.split(), "--seeds", "0:2"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= kills
+    left, unfinished = map(int, done.stdout.split())
+    assert left >= kills
+    assert unfinished >= kills // 4  # killed while it learnt, with something to go on from
     whole = stored(folder / "whole")
     assert len(whole) == 3
     again = list(folder.glob("killed*"))
     assert len(again) >= kills // 4
     for one in again:
         assert stored(one) == whole
-        assert not (one / "checkpoints").exists()
+        assert not any((one / "checkpoints").iterdir())
 
 
 @pytest.mark.parametrize("suite", LINES)

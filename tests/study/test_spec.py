@@ -1,5 +1,6 @@
 """Specs: what they refuse, how they travel, and how rows become runs."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from crystalrl.study.catalogue import check
 from crystalrl.study.plan import plan, stage_order
 from crystalrl.study.spec import RunSpec, parse_seeds
 from crystalrl.study.tables import Table, load_study, study_names, table_from
+from crystalrl.study.tuning import load_search
 
 
 @pytest.mark.parametrize(
@@ -170,3 +172,15 @@ def test_a_budget_gives_the_largest_capacity_that_fits(design: dict[str, str]) -
 def test_what_came_later_leaves_the_keys_of_stored_runs_as_they_were() -> None:
     (group,) = plan({"VR": RunSpec("nav-2", steps=160, capacity=64, batch=16)})
     assert group.key == "7ce27623022f"
+
+
+def test_the_files_in_the_documentation_are_studies_and_searches(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text()
+    study, search = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    table = table_from(tomllib.loads(study))
+    together, ewc = plan(table.runs())
+    assert {lane.method for lane in together.lanes} == {"anchored", "no anchors", "sensitivity"}
+    assert len(ewc.lanes) == 3 * (16 + 8)
+    path = tmp_path / "search.toml"
+    path.write_text(search)
+    assert load_search(path).trials == 20

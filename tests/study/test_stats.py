@@ -100,6 +100,6 @@ def test_intervals_of_cohens_d_hold_the_true_effect_as_often_as_they_say(effect:
 
 def test_hedges_is_without_the_bias_that_cohens_d_has() -> None:
     random = np.random.default_rng(12)
-    pairs = [(random.normal(1.0, 1.0, 4), random.normal(0.0, 1.0, 4)) for _ in range(800)]
-    assert np.mean([hedges(a, b).size for a, b in pairs]) == pytest.approx(1.0, abs=0.1)
+    pairs = [(random.normal(1.0, 1.0, 4), random.normal(0.0, 1.0, 4)) for _ in range(400)]
+    assert np.mean([hedges(a, b).size for a, b in pairs]) == pytest.approx(1.0, abs=0.15)
     assert np.mean([cohen(a, b).size for a, b in pairs]) > 1.1

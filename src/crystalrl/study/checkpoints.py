@@ -74,8 +74,6 @@ class Checkpoints:
         for path in self.folder.glob(f".{self._path(group).name}.*.tmp"):
             path.unlink(missing_ok=True)
         self._path(group).unlink(missing_ok=True)
-        if self.folder.is_dir() and not any(self.folder.iterdir()):
-            self.folder.rmdir()
 
     def _path(self, group: Group) -> Path:
         return self.folder / f"{group.key}.safetensors"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from crystalrl.memory.replay import ReplayMemory
 from crystalrl.study.capture import BURN_IN
 from crystalrl.study.plan import Group
 from crystalrl.study.run import Learner
@@ -15,7 +16,7 @@ from crystalrl.study.run import Learner
 ITERATIONS = 300
 """Measured of each run, after the first updates."""
 LONGEST = 5
-"""How many times that, at most, in wait of the second consolidation."""
+"""How many times that, at most, in wait of the second consolidation, where a memory has any."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ def _pace(learner: Learner, iterations: int) -> tuple[float, float, float]:
     """Seconds of a step with its update, seconds of a consolidation, and consolidations per step."""
     spent, consolidations, done = 0.0, 0, 0
     begun = _now(learner)
-    while done < iterations or (consolidations < 2 and done < LONGEST * iterations):
+    longest = iterations if type(learner.memory).due is ReplayMemory.due else LONGEST * iterations
+    while done < iterations or (consolidations < 2 and done < longest):
         learner.collect()
         learner.learn()
         done += 1

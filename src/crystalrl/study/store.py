@@ -7,8 +7,9 @@
 
 Tasks and seeds count from 0; `pandas.read_parquet("scores.parquet")` reads a whole table. Every lane-batched run adds
 one part to each table, its scores last: a run counts once they are there, so an interrupted study is continued by
-starting it again. Where pyarrow is missing parts are .npz files with the same columns; both kinds may lie side by side,
-and `as_parquet` (which `crystalrl report` calls) turns one into the other.
+starting it again. What an unfinished run needs to go on is in checkpoints/KEY.safetensors. Where pyarrow is missing
+parts are .npz files with the same columns; both kinds may lie side by side, and `as_parquet` (which `crystalrl report`
+calls) turns one into the other.
 """
 
 from __future__ import annotations
