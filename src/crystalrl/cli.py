@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -18,11 +19,42 @@ from crystalrl.report import html, live, markdown, text
 from crystalrl.report.text import Grid
 from crystalrl.study import catalogue
 from crystalrl.study.analysis import load_results
-from crystalrl.study.execute import best_device, execute, prepare
-from crystalrl.study.plan import plan
+from crystalrl.study.checkpoints import MINUTES
+from crystalrl.study.execute import best_device, execute, execute_ray, prepare
+from crystalrl.study.forecast import forecast
+from crystalrl.study.plan import Group, plan
+from crystalrl.study.run import Event
+from crystalrl.study.sinks import open_sink, passed_on
 from crystalrl.study.spec import SECTIONS, RunFields, RunSpec, Value
 from crystalrl.study.store import Store, as_parquet
-from crystalrl.study.tables import Table, load_study, pick, study_names
+from crystalrl.study.tables import Table, load_study, pick, study_names, table_from
+from crystalrl.study.tuning import Search, Trials, best, load_search, tune
+
+
+@dataclass(frozen=True)
+class How:
+    """Where and how runs are computed."""
+
+    device: str = ""
+    """cpu or cuda; empty: cuda where there is one."""
+    how: Literal["local", "ray"] = "local"
+    """In this process, or as tasks of a Ray cluster."""
+    address: str = ""
+    """Of the Ray cluster, such as auto; empty: one on this machine."""
+    checkpoint_minutes: float = MINUTES
+    """Beside every task's end, keep what is needed to resume every so many minutes."""
+    sink: str = ""
+    """Also send the numbers to tensorboard or wandb."""
+
+    def events(self, groups: Sequence[Group], store: Store) -> Iterator[tuple[int, Event]]:
+        """What happens as the groups are run."""
+        device = self.device or best_device()
+        prepare(device)
+        if self.how == "ray":
+            events = execute_ray(groups, store, device, self.checkpoint_minutes, self.address)
+        else:
+            events = execute(groups, store, device, self.checkpoint_minutes)
+        return passed_on(events, groups, open_sink(self.sink, store.folder)) if self.sink else events
 
 
 @dataclass(frozen=True)
@@ -36,8 +68,7 @@ class Run:
     spec: tyro.conf.OmitArgPrefixes[RunFields]
     out: Path = Path("runs/run")
     """Where results go; started again, an interrupted run goes on."""
-    device: str = ""
-    """cpu or cuda; empty: cuda where there is one."""
+    how: tyro.conf.OmitArgPrefixes[How] = How()
 
 
 @dataclass(frozen=True)
@@ -49,6 +80,26 @@ class Study:
     """Some of its tables, separated by commas; empty: all."""
     out: Path = Path("")
     """Where results go; empty: runs/NAME."""
+    dry_run: bool = False
+    """Only say what it would cost: cells, steps, hours, from speeds measured here."""
+    how: tyro.conf.OmitArgPrefixes[How] = How()
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Go on with whatever was interrupted, in a folder of results or in those below it."""
+
+    folder: tyro.conf.Positional[Path]
+    how: tyro.conf.OmitArgPrefixes[How] = How()
+
+
+@dataclass(frozen=True)
+class Tune:
+    """Tune the rows of a .toml file with Optuna: the same number of trials for each, on seeds that no report shows."""
+
+    file: tyro.conf.Positional[Path]
+    out: Path = Path("")
+    """Where trials are stored; empty: runs/NAME. Started again, tuning goes on there."""
     device: str = ""
     """cpu or cuda; empty: cuda where there is one."""
 
@@ -85,6 +136,8 @@ class Demo:
 Command = (
     Annotated[Run, tyro.conf.subcommand("run")]
     | Annotated[Study, tyro.conf.subcommand("study")]
+    | Annotated[Resume, tyro.conf.subcommand("resume")]
+    | Annotated[Tune, tyro.conf.subcommand("tune")]
     | Annotated[Report, tyro.conf.subcommand("report")]
     | Annotated[Show, tyro.conf.subcommand("list")]
     | Annotated[Theory, tyro.conf.subcommand("theory")]
@@ -143,15 +196,23 @@ def _obey(command: object, sections: Mapping[str, Any], console: Console) -> Non
     if any(sections.values()) and not isinstance(command, Run):
         raise ValueError("settings such as --params.NAME belong to `crystalrl run`")
     match command:
-        case Run(given, out, device):
+        case Run(given, out, how):
             spec = RunSpec(**{**vars(given), **sections})
             catalogue.check(spec)
             name = spec.memory if spec.method == "none" else f"{spec.memory}+{spec.method}"
-            _run_table(Table("", {spec.preset or name: spec}), out, device, console)
-        case Study(name, tables, out, device):
+            _run_tables({out: Table("", {spec.preset or name: spec})}, how, console)
+        case Study(name, tables, out, dry_run, how):
             folder = out if out.name else Path("runs") / Path(name).stem
-            for key, table in pick(load_study(name), tables).items():
-                _run_table(table, folder / key, device, console)
+            found = {folder / key: table for key, table in pick(load_study(name), tables).items()}
+            if dry_run:
+                _dry_run(found, how.device or best_device(), console)
+            else:
+                _run_tables(found, how, console)
+        case Resume(folder, how):
+            stored = {inner: (inner / "spec.toml").read_text() for inner in _folders(folder)}
+            _run_tables({inner: table_from(tomllib.loads(spec)) for inner, spec in stored.items()}, how, console)
+        case Tune(file, out, device):
+            _tune(load_search(file), out if out.name else Path("runs") / file.stem, device or best_device(), console)
         case Report(folder, docs):
             _report(folder, console)
             if docs.name:
@@ -163,12 +224,51 @@ def _obey(command: object, sections: Mapping[str, Any], console: Console) -> Non
             _demo(out, console)
 
 
-def _run_table(table: Table, out: Path, device: str, console: Console) -> None:
-    where = device or best_device()
-    prepare(where)
-    groups, store = plan(table.runs()), Store(out, table.to_toml())
-    live.follow(execute(groups, store, where), groups, console)
-    _report(out, console)
+def _run_tables(tables: Mapping[Path, Table], how: How, console: Console) -> None:
+    plans = {folder: plan(table.runs()) for folder, table in tables.items()}
+    stores = {folder: Store(folder, table.to_toml()) for folder, table in tables.items()}  # so that `resume` knows all
+    for folder, groups in plans.items():
+        live.follow(how.events(groups, stores[folder]), groups, console)
+        _report(folder, console)
+
+
+def _dry_run(tables: Mapping[Path, Table], device: str, console: Console) -> None:
+    """Measure every run that is not stored yet, and print what is to come."""
+    prepare(device)
+    lines = Lines("run", "cells", "lanes", "environment steps", "steps/s", "hours")
+    cells = steps = 0
+    hours = 0.0
+    for folder, table in tables.items():
+        stored = Store(folder, table.to_toml()) if (folder / "spec.toml").is_file() else None
+        for group in plan(table.runs()):
+            if stored is not None and stored.has(group.key):
+                continue
+            f = forecast(group, device)
+            speed = f.speed * group.spec.envs * f.lanes
+            cells, steps, hours = cells + len(f.cells), steps + f.steps, hours + f.hours
+            named = f.cells[0] + (" …" if len(f.cells) > 1 else "")
+            lines.add_row(named, f"{len(f.cells)}", f"{f.lanes}", f"{f.steps:,}", f"{speed:,.0f}", f"{f.hours:.3f}")
+    console.print(lines)
+    gpu = hours if device.startswith("cuda") else 0.0
+    told = f"{cells} cells, {steps:,} environment steps, {hours:.3f} hours on {device}, {gpu:.3f} GPU-hours"
+    console.print(f"To do: {told}, one run after the other.", highlight=False, soft_wrap=True)
+
+
+def _tune(search: Search, folder: Path, device: str, console: Console) -> None:
+    prepare(device)
+    for trial in tune(search, folder, device):
+        tried = ", ".join(f"{name} = {value}" for name, value in trial.settings.items())
+        console.print(
+            f"{trial.row} {trial.number + 1}/{search.trials}: {trial.value:.3f} with {tried}", highlight=False
+        )
+    kept = Trials(folder, search)
+    lines = Lines("", "trials", f"{search.table.objective}, tuning seeds", "best settings")
+    for name in search.table.rows:
+        first = best(kept.of(name))
+        settings = "\n".join(f"{setting} = {value}" for setting, value in first.settings.items())
+        lines.add_row(name, f"{len(kept.of(name))}", f"{first.value:.3f}", settings)
+    console.print(lines)
+    console.print(f"Every trial: {kept.path}", highlight=False)
 
 
 def _report(folder: Path, console: Console) -> None:
@@ -178,7 +278,11 @@ def _report(folder: Path, console: Console) -> None:
         console.print(f"\n[bold]{results.table.title or results.table.suite}[/bold]")
         console.print(_lines(text.main_table(results, text.BRIEF)))
         if len(results.rows) > 1:
-            console.print(_lines(text.comparison_table(results)))
+            console.print(_lines(text.comparison_table(results, brief=True)))
+            console.print(text.family(results), highlight=False)
+        for grid in (text.sensitivity_table(results), text.order_table(results)):
+            if grid.lines:
+                console.print(_lines(grid))
         console.print(text.headline(results), highlight=False)
         console.print(f"The whole report: {html.write_report(inner)}", highlight=False)
 
@@ -216,7 +320,7 @@ def _about(tables: Mapping[str, Table]) -> str:
 
 def _demo(out: Path, console: Console) -> None:
     (table,) = load_study("demo").values()
-    _run_table(table, out, "cpu", console)
+    _run_tables({out: table}, How("cpu"), console)
     console.print(OWN_AGENT, highlight=False, soft_wrap=True)
 
 

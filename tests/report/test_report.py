@@ -9,8 +9,9 @@ import pytest
 
 from crystalrl.report import figures, html, text
 from crystalrl.study.analysis import compare, load_results
+from crystalrl.study.parts import packed, read_part, write_part
 from crystalrl.study.spec import RunSpec
-from crystalrl.study.store import Store
+from crystalrl.study.store import TABLES, Store
 from crystalrl.study.tables import Table
 
 ROWS = {
@@ -68,9 +69,36 @@ def test_without_tuning_seeds_every_value_is_a_row_of_its_own(folder: Path) -> N
 
 
 def test_the_comparison_is_with_the_reference_row(folder: Path) -> None:
-    (only,) = compare(load_results(folder), "AP")
+    (only,) = compare(load_results(folder))
     assert (only.row, round(only.difference, 3)) == ("EWC", 0.5)
     assert only.p == only.adjusted < 1e-4
+
+
+def test_every_metric_of_the_family_is_adjusted_with_the_others(folder: Path) -> None:
+    spec = folder / "spec.toml"
+    spec.write_text(spec.read_text().replace("tuning_seeds =", 'family = ["AP", "learned"]\ntuning_seeds ='))
+    results = load_results(folder)
+    ap, learned = compare(results)
+    assert (ap.metric, learned.metric) == ("AP", "learned")
+    assert ap.adjusted == pytest.approx(2 * ap.p)
+    assert "in AP, learned, 2 in all" in text.family(results)
+    assert float(ap.better.value) == 1.0
+    line = text.comparison_table(results).lines[0]
+    assert line[:3] == ["EWC", "AP", "+0.500"]
+    assert "1.000 [1.000, 1.000]" in line
+
+
+def test_settings_varied_one_at_a_time_are_compared_with_the_first_ones(folder: Path) -> None:
+    spec = folder / "spec.toml"
+    spec.write_text(spec.read_text().replace("[rows.EWC]", '[rows.EWC]\ngrid = "each"'))
+    for path in folder.glob("*.parquet/*"):
+        columns = read_part(path, TABLES[path.parent.stem], more=path.parent.stem == "memory")
+        columns["cell"] = np.where(columns["cell"] == "EWC strength=1.0", "EWC", columns["cell"])
+        write_part(path.with_suffix(""), packed(columns, TABLES[path.parent.stem]))
+    first, other = text.sensitivity_table(load_results(folder)).lines
+    assert first == ["EWC", "first values", ".810 [.800, .820]", "", ""]
+    assert other[:4] == ["EWC", "strength=10.0", ".410 [.400, .420]", "-0.400"]
+    assert "One setting at a time" in html.write_report(folder).read_text()
 
 
 def test_the_headline_calls_a_lead_chance_where_it_may_be(folder: Path) -> None:
@@ -88,7 +116,7 @@ def test_the_page_is_whole_escaped_and_loads_nothing_from_elsewhere(folder: Path
     for heading in ("Who competes", "The learning matrix", "phases over time", "Tests", "Every value tried"):
         assert heading in page
     assert not re.findall(r'(?:src|href)="(?!#|data:)[^"]*"', page.replace("xlink:", ""))
-    assert page.count("<svg") == 5
+    assert page.count("<svg") == 6
 
 
 def test_phases_over_time_are_means_over_the_seeds_at_each_consolidation(folder: Path) -> None:
@@ -104,7 +132,7 @@ def test_results_without_the_memory_table_are_reported_without_what_it_tells(fol
     assert results_of(folder) == [".910 [.900, .920]", "–"]
     page = html.write_report(folder).read_text()
     assert "phases over time" not in page
-    assert page.count("<svg") == 4
+    assert page.count("<svg") == 5
 
 
 def results_of(folder: Path) -> list[str]:

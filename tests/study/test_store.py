@@ -8,12 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from pyarrow import parquet
 
+from crystalrl.report.text import number as text_number
+from crystalrl.report.text import order_table
 from crystalrl.study import execute as execute_module
+from crystalrl.study.analysis import load_results
 from crystalrl.study.execute import execute
 from crystalrl.study.plan import plan
-from crystalrl.study.run import Consolidated, Progress
+from crystalrl.study.record import Record
+from crystalrl.study.run import Built, Consolidated, Curve, Progress, Scored
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import TABLES, Store, as_parquet, read
 from crystalrl.study.tables import Table
@@ -252,3 +257,33 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("…")
     with pytest.raises(ValueError, match=r"^out: .* other files"):
         Store(tmp_path, TABLE.to_toml())
+
+
+def test_orders_are_read_as_they_were_learnt_and_counted_per_seed(tmp_path: Path) -> None:
+    """A made-up learner: .9 on the task it learnt last, .5 on what it learnt before; order 1 gives a bit more."""
+    spec = RunSpec(**{**SMALL, "suite": "nav-3", "seeds": (4, 6), "orders": 2})
+    table = Table("", {"VR": spec})
+    store, (group,) = Store(tmp_path, table.to_toml()), plan(table.runs())
+    record = Record(group)
+    record.take(Built(1000))
+    stages = np.array([lane.stages for lane in group.lanes])
+    bonus = np.array([[0.01 * lane.seed + 0.05 * lane.cell.endswith("1")] for lane in group.lanes])
+    for after in range(4):
+        score = np.zeros((4, 3))
+        np.put_along_axis(score, stages[:, :after], 0.5, axis=1)
+        np.put_along_axis(score, stages[:, max(after - 1, 0) : after], 0.9, axis=1)
+        record.take(Scored(after, torch.as_tensor(score + bonus)))
+    for stage in range(3):
+        record.take(Curve(stage, 160, torch.full((4,), 0.1 * stage)))
+    store.write(group.key, record.tables(), "cpu")
+    (row,) = load_results(tmp_path).rows
+    cell = row.chosen
+    assert cell.stored == ("VR order=0", "VR order=1")
+    assert cell.R[:, 3] == pytest.approx(np.array([[0.5, 0.5, 0.9]]) + bonus, abs=1e-6)
+    assert cell.curve[:, :, 0] == pytest.approx(np.array([[0.0, 0.1, 0.2]] * 4))
+    assert cell.metrics["BT"] == pytest.approx([-0.4, -0.4])
+    assert cell.by_order["AP"] == pytest.approx(1.9 / 3 + np.array([[0.04, 0.09], [0.06, 0.11]]))
+    assert cell.metrics["AP"] == pytest.approx(cell.by_order["AP"].mean(axis=1))
+    assert cell.final.shape == (2, 6)
+    (line,) = order_table(load_results(tmp_path)).lines
+    assert line[:3] == ["VR", "2", text_number(0.05 / 2**0.5)]

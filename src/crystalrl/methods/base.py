@@ -33,6 +33,10 @@ class Method:
     def stored(self, slots: Tensor) -> None:
         """Called with the slots int64[L, E] that were just written; −1: nothing was."""
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Live tensors that make up its state."""
+        return {}
+
     @property
     def nbytes(self) -> int:
         """Bytes it keeps, beside the memory, to protect old tasks."""

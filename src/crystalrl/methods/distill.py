@@ -67,6 +67,9 @@ class Distill(Method):
         strength = self.held.gather(1, batch.index) * self.coefficient
         return replace(batch, anchor={"q": Anchor(target, strength)})
 
+    def tensors(self) -> dict[str, Tensor]:
+        return {"outputs": self.outputs, "held": self.held}
+
     @property
     def nbytes(self) -> int:
         """Bytes held beside the memory."""

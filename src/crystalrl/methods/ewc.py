@@ -53,6 +53,9 @@ class EWC(Method):
         self.fisher = torch.zeros_like(agent.theta, requires_grad=False)
         self.centre = agent.theta.detach().clone()
 
+    def tensors(self) -> dict[str, Tensor]:
+        return {"fisher": self.fisher, "centre": self.centre, "ticks": self.streams.ticks}
+
     @property
     def nbytes(self) -> int:
         """Fisher and centre."""

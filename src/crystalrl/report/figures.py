@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from crystalrl.study.aggregate import profile, stratified
 from crystalrl.study.analysis import Results, Row
 from crystalrl.study.stats import summarise
 
@@ -30,6 +31,24 @@ def interval_figure(results: Results, metric: str = "AP") -> str:
     axis.set_xlabel("mean score on all tasks at the end", fontsize=8)
     axis.tick_params(labelsize=8)
     axis.grid(axis="x", alpha=0.25)
+    return _svg(figure)
+
+
+def profile_figure(results: Results) -> str:
+    """Performance profiles: the share of all learners and tasks above each score, with intervals."""
+    figure = Figure(figsize=(7.4, 3.0), layout="constrained")
+    axis = figure.subplots()
+    finals = [row.chosen.final for row in results.rows]
+    at = np.linspace(min(0.0, *(f.min() for f in finals)), max(1.0, *(f.max() for f in finals)), 101)
+    for row, colour in zip(results.rows, COLOURS * 9, strict=False):
+        e = stratified(row.chosen.final, lambda scores: profile(scores, at), resamples=500)
+        axis.plot(at, e.value, color=colour, label=row.chosen.name)
+        axis.fill_between(at, e.low, e.high, color=colour, alpha=0.12, linewidth=0)
+    axis.set_xlabel("score on a task at the end", fontsize=8)
+    axis.set_ylabel("share above it", fontsize=8)
+    axis.tick_params(labelsize=8)
+    axis.grid(alpha=0.25)
+    axis.legend(fontsize=7, ncols=2)
     return _svg(figure)
 
 
@@ -119,7 +138,7 @@ def phase_course(results: Results, row: Row) -> tuple[Any, Any]:
 def _of(results: Results, row: Row) -> Any:
     """bool: lines of the memory's table that belong to the chosen cell and the reported seeds."""
     memory = results.memory
-    return (memory["cell"] == row.chosen.name) & np.isin(memory["seed"], row.chosen.seeds)
+    return np.isin(memory["cell"].astype(str), row.chosen.stored) & np.isin(memory["seed"], row.chosen.seeds)
 
 
 def _finish(axis: Any, across: str, up: str, count: int) -> None:

@@ -42,16 +42,16 @@ def page(results: Results, versions: dict[str, str]) -> str:
 def _findings(results: Results) -> list[str]:
     spec, count = next(iter(results.table.rows.values())), len(results.tasks)
     again = "" if len(set(results.tasks)) == count else "; the last of them are earlier tasks with another goal"
-    asked = (
-        f"{count} tasks, one after the other, {spec.steps:,} steps each{again}. The memory holds {spec.capacity:,} "
-        "experiences. "
-    )
+    room = f"{spec.budget_mb:g} MB" if spec.budget_mb else f"{spec.capacity:,} experiences"
+    asked = f"{count} tasks, one after the other, {spec.steps:,} steps each{again}. The memory holds {room}. "
     return [
         f"<p>{html.escape(asked + SUITE_NOTES[results.table.suite.partition('-')[0]])}</p>",
         f"<p class=seen>{html.escape(text.headline(results))}</p>",
         figures.interval_figure(results),
         _grid(text.main_table(results)),
         "<p>Mean over seeds and 95 % interval (bootstrap over seeds).</p>" + _glossary(results, text.SHORT),
+        "<h2>Share of learners and tasks above each score</h2>" + figures.profile_figure(results),
+        "<p>Higher is better at every score; shades are 95 % intervals.</p>",
         "<h2>Who competes</h2>" + _grid(text.design_table(results), "words"),
     ]
 
@@ -75,10 +75,17 @@ def _course(results: Results) -> list[str]:
 
 def _grounds(results: Results) -> list[str]:
     tuned = text.tuning_table(results)
-    tests = "<p>Welch’s test, adjusted by Holm for the number of rows; Hedges’ g is the difference in deviations.</p>"
+    tests = (
+        f"<p>{html.escape(text.family(results))} Welch’s test; Cohen’s d and Hedges’ g are the difference in pooled "
+        "deviations; P(better): how often a learner of the reference beats one of the row.</p>"
+    )
+    sensitive, orders = text.sensitivity_table(results), text.order_table(results)
+    varied = "<p>sd over orders: what the order changes for one seed, on average; p: no order is better.</p>"
     chosen = "<p>◂ was chosen, by the tuning seeds alone.</p>"
     return [
         "<h2>Tests</h2>" + _grid(text.comparison_table(results)) + tests if len(results.rows) > 1 else "",
+        "<h2>One setting at a time</h2>" + _grid(sensitive) if sensitive.lines else "",
+        "<h2>Orders of the tasks</h2>" + _grid(orders) + varied if orders.lines else "",
         "<h2>Every value tried</h2>" + _grid(tuned) + chosen if tuned.lines else "",
         "<h2>More metrics</h2>" + _grid(text.main_table(results, text.MORE)) + _glossary(results, text.MORE),
     ]
@@ -97,5 +104,5 @@ def _grid(grid: Grid, kind: str = "numbers") -> str:
 
 
 def _glossary(results: Results, names: tuple[str, ...]) -> str:
-    shown = [name for name in names if name in results.rows[0].chosen.metrics]
+    shown = [name for name in names if name == "IQM" or name in results.rows[0].chosen.metrics]
     return "<dl>" + "".join(f"<dt>{name}</dt><dd>{html.escape(text.HEADINGS[name])}</dd>" for name in shown) + "</dl>"

@@ -32,10 +32,10 @@ def follow(events: Iterable[tuple[int, Event]], groups: Sequence[Group], console
         ids = [
             bars.add_task(_title(group), total=group.steps, where="", speed="", success="", fill="") for group in groups
         ]
-        started: dict[int, float] = {}
+        started: dict[int, tuple[float, int]] = {}
         shown = 0.0
         for number, event in events:
-            begun = started.setdefault(number, time.monotonic())
+            begun, before = started.setdefault(number, (time.monotonic(), event.done if isinstance(event, Step) else 0))
             if isinstance(event, Scored):
                 bars.update(ids[number], success=_success(event))
             elif isinstance(event, Consolidated):
@@ -43,7 +43,7 @@ def follow(events: Iterable[tuple[int, Event]], groups: Sequence[Group], console
             elif isinstance(event, Step) and (time.monotonic() - shown > REFRESH or event.done == event.total):
                 shown = time.monotonic()
                 lanes, stages = len(groups[number].lanes), len(groups[number].lanes[0].stages)
-                speed = f"{event.done * lanes / max(shown - begun, 1e-3):,.0f}/s"
+                speed = f"{(event.done - before) * lanes / max(shown - begun, 1e-3):,.0f}/s"
                 bars.update(ids[number], completed=event.done, where=f"task {event.stage + 1}/{stages}", speed=speed)
 
 

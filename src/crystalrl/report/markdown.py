@@ -13,8 +13,9 @@ HEAD = """# Evidence
 
 Written by `{command}` from stored results; do not edit. Every row had the same tasks, steps and slots.
 
-Mean over seeds with the 95 % bootstrap interval. Tests: Welch, adjusted by Holm over the rows of a table; effect sizes:
-Hedges’ g. A row with listed values was tuned on other seeds than the reported ones; ◂ marks what was chosen there.
+Mean over seeds with the 95 % bootstrap interval. Tests: Welch, adjusted by Holm over the family that a table states;
+effect sizes: Cohen’s d and Hedges’ g; P(better): how often a learner of the reference beats one of the row. A row with
+listed values was tuned on other seeds than the reported ones; ◂ marks what was chosen there.
 Distillation and EWC are told where tasks begin; the memories are not.
 
 {glossary}
@@ -38,8 +39,13 @@ def section(results: Results, folder: Path) -> str:
     parts = [f"## {results.table.title or results.table.suite}\n", text.headline(results) + "\n"]
     parts.append(text.main_table(results).markdown())
     if len(results.rows) > 1:
-        tested = [name for name in ("AP", "adapted") if name in results.rows[0].chosen.metrics]
-        parts += [text.comparison_table(results, metric).markdown() for metric in tested]
+        parts += [text.comparison_table(results).markdown(), text.family(results) + "\n"]
+    for title, grid in (
+        ("One setting at a time", text.sensitivity_table(results)),
+        ("Orders of the tasks", text.order_table(results)),
+    ):
+        if grid.lines:
+            parts.append(f"{title}:\n\n{grid.markdown()}")
     if tuned.lines:
         parts.append("Every value tried:\n\n" + tuned.markdown())
     return "\n".join(
@@ -48,5 +54,5 @@ def section(results: Results, folder: Path) -> str:
 
 
 def _glossary(folders: Sequence[Path]) -> str:
-    shown = {name for folder in folders for name in load_results(folder).rows[0].chosen.metrics}
+    shown = {"IQM"} | {name for folder in folders for name in load_results(folder).rows[0].chosen.metrics}
     return "\n".join(f"- **{name}**: {text.HEADINGS[name]}" for name in text.SHORT if name in shown)

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from crystalrl.study import catalogue
-from crystalrl.study.analysis import Results, Row, compare
-from crystalrl.study.stats import summarise, welch
+from crystalrl.study.aggregate import Estimate, interquartile_mean, order_variance, stratified
+from crystalrl.study.analysis import Cell, Results, Row, compare
+from crystalrl.study.stats import Effect, hedges, summarise, welch
 
 HEADINGS = {
     "AP": "mean score on all tasks as they are now, at the end",
+    "IQM": "mean of the middle half of all these scores",
     "BT": "change since a task was learnt; negative is forgetting",
     "before": "AP before any task was redefined",
     "adapted": "score on the redefined tasks right after learning them",
@@ -24,8 +26,8 @@ HEADINGS = {
     "forgetting": "drop from the best score to the end",
     "AP per MB": "AP per megabyte of memory",
 }
-SHORT = ("before", "adapted", "AP", "BT", "learned", "task-1 retention")
-BRIEF = ("before", "adapted", "AP", "learned")
+SHORT = ("before", "adapted", "AP", "IQM", "BT", "learned", "task-1 retention")
+BRIEF = ("before", "adapted", "AP", "IQM", "learned")
 """What fits a terminal."""
 MORE = ("forgetting", "zero-shot", "FT random", "FT area", "FT paper", "AP per MB")
 
@@ -45,21 +47,64 @@ class Grid:
 
 def main_table(results: Results, names: tuple[str, ...] = SHORT) -> Grid:
     """Mean and 95 % interval of the chosen cell of every row."""
-    shown = [name for name in names if name in results.rows[0].chosen.metrics]
+    shown = [name for name in names if name == "IQM" or name in results.rows[0].chosen.metrics]
     lines = []
     for row in results.rows:
-        cells = [interval(row.chosen.metrics[name]) for name in shown]
+        cells = [_middle(row.chosen) if name == "IQM" else interval(row.chosen.metrics[name]) for name in shown]
         lines.append([row.chosen.name, *cells, str(len(row.chosen.seeds))])
     return Grid(["", *shown, "seeds"], lines)
 
 
-def comparison_table(results: Results, metric: str = "AP") -> Grid:
-    """The reference row against every other one."""
-    lines = [
-        [c.row, f"{c.difference:+.3f}", f"{c.effect:+.2f}", probability(c.p), probability(c.adjusted)]
-        for c in compare(results, metric)
-    ]
-    return Grid([f"{results.reference.name} against", f"Δ {metric}", "Hedges’ g", "Welch p", "Holm p"], lines)
+def _middle(cell: Cell) -> str:
+    """The interquartile mean over tasks, orders and seeds; seeds are redrawn whole."""
+    return "–" if np.isnan(cell.final).any() else _estimate(stratified(cell.final, interquartile_mean))
+
+
+def comparison_table(results: Results, brief: bool = False) -> Grid:
+    """The reference row against every other one, in every metric of the family."""
+    lines = []
+    for c in compare(results):
+        better, d, g = _estimate(c.better), _effect(c.cohen), _effect(c.hedges)
+        sizes = [g] if brief else [d, g]
+        p = [probability(c.adjusted)] if brief else [probability(c.p), probability(c.adjusted)]
+        metric = [] if len(results.family) == 1 else [c.metric]
+        lines.append([c.row, *metric, f"{c.difference:+.3f}", *sizes, better, *p])
+    change = [f"Δ {results.family[0]}"] if len(results.family) == 1 else ["metric", "Δ"]
+    sizes = ["Hedges’ g"] if brief else ["Cohen’s d", "Hedges’ g"]
+    p = ["Holm p"] if brief else ["Welch p", "Holm p"]
+    return Grid([f"{results.reference.name} against", *change, *sizes, "P(better)", *p], lines)
+
+
+def family(results: Results) -> str:
+    """What the adjustment counts, in a sentence."""
+    others, metrics = len(results.rows) - 1, results.family
+    said = f"{results.reference.name} against {others} other row{'s' * (others > 1)} in {', '.join(metrics)}"
+    return f"Holm’s family of tests: {said}, {others * len(metrics)} in all."
+
+
+def order_table(results: Results, metric: str = "AP") -> Grid:
+    """How much a metric owes to the order of the tasks: standard deviations, and whether one order is better."""
+    lines = []
+    for row in results.rows:
+        values = row.chosen.by_order[metric]
+        if values.shape[1] > 1:
+            v = order_variance(values)
+            parts = [number(float(np.sqrt(part))) for part in (v.within, v.order, v.seed, v.rest)]
+            lines.append([row.chosen.name, str(values.shape[1]), *parts, probability(v.p)])
+    return Grid(["", "orders", f"{metric}: sd over orders", "of the order", "of the seed", "of both", "p"], lines)
+
+
+def sensitivity_table(results: Results, metric: str = "AP") -> Grid:
+    """Rows that vary one setting at a time: the metric, and the change from the first values."""
+    lines = []
+    for name, spec in results.table.rows.items():
+        rows = [row for row in results.rows if row.spec is spec] if spec.grid == "each" else []
+        base = next((row for row in rows if row.name == name), None)
+        for row in rows if base is not None else []:
+            own, first = row.chosen.metrics[metric], base.chosen.metrics[metric]  # type: ignore[union-attr]
+            change = ["", ""] if row is base else [f"{own.mean() - first.mean():+.3f}", _effect(hedges(own, first))]
+            lines.append([name, row.name.removeprefix(name).strip() or "first values", interval(own), *change])
+    return Grid(["", "setting", metric, "change", "Hedges’ g"], lines)
 
 
 def tuning_table(results: Results, names: tuple[str, ...] = SHORT) -> Grid:
@@ -116,6 +161,14 @@ def interval(sample: object) -> str:
         return "–"
     s = summarise(values)
     return f"{number(s.mean)} [{number(s.low)}, {number(s.high)}]"
+
+
+def _estimate(e: Estimate) -> str:
+    return f"{number(float(e.value))} [{number(float(e.low))}, {number(float(e.high))}]"
+
+
+def _effect(e: Effect) -> str:
+    return "–" if e.size != e.size else f"{e.size:+.2f} [{e.low:+.2f}, {e.high:+.2f}]"
 
 
 def number(value: float) -> str:

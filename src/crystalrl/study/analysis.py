@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crystalrl.study import metrics
+from crystalrl.study.aggregate import Estimate, improvement
 from crystalrl.study.metrics import Matrix
-from crystalrl.study.plan import stage_tasks
+from crystalrl.study.plan import stage_order, stage_tasks
 from crystalrl.study.spec import RunSpec
-from crystalrl.study.stats import hedges, holm, welch
+from crystalrl.study.stats import Effect, cohen, hedges, holm, welch
 from crystalrl.study.store import read
 from crystalrl.study.tables import Table, table_from
 
@@ -24,13 +25,21 @@ Columns = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Cell:
-    """Learners of one cell: seeds [n], R [n, S + 1, S], curve [n, S, points], metrics {name: [n]}."""
+    """Learners of one cell, n seeds in each of O orders; stages are numbered as they were learnt.
+
+    R [O·n, S + 1, S], curve [O·n, S, points], by_order {metric: [n, O]}, metrics {metric: [n]}, the mean over orders.
+    """
 
     name: str
+    stored: tuple[str, ...]
+    """Its names in the tables, one per order."""
     seeds: tuple[int, ...]
     R: Matrix
     curve: Matrix
-    metrics: Mapping[str, Matrix]
+    final: Matrix
+    """[n, O·T]: the score on every task as it is now, at the end."""
+    by_order: Mapping[str, Matrix]
+    metrics: dict[str, Matrix]
 
 
 @dataclass(frozen=True)
@@ -46,13 +55,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The reference against another row: difference of means, Welch's p, the same after Holm, Hedges' g."""
+    """The reference against another row in one metric: difference of means, Welch's p, the same after Holm over the
+    family, Cohen's d, Hedges' g, and the probability that a learner of the reference beats one of the other.
+    """
 
     row: str
+    metric: str
     difference: float
     p: float
     adjusted: float
-    effect: float
+    cohen: Effect
+    hedges: Effect
+    better: Estimate
 
 
 @dataclass(frozen=True)
@@ -63,6 +77,11 @@ class Results:
     tasks: tuple[int, ...]
     rows: tuple[Row, ...]
     memory: Columns
+
+    @property
+    def family(self) -> tuple[str, ...]:
+        """Metrics that are tested together."""
+        return self.table.family
 
     @property
     def reference(self) -> Row:
@@ -84,15 +103,24 @@ def load_results(folder: str | Path) -> Results:
     return Results(table, stored.tasks, rows, stored.memory)
 
 
-def compare(results: Results, metric: str) -> list[Comparison]:
-    """The reference against every other row in one metric."""
-    own = results.reference.chosen.metrics[metric]
+def compare(results: Results) -> list[Comparison]:
+    """The reference against every other row in every metric of the family, all adjusted together."""
+    own = results.reference.chosen.metrics
     others = [row for row in results.rows if row is not results.reference]
-    samples = [row.chosen.metrics[metric] for row in others]
-    p = [welch(own, sample) for sample in samples]
+    pairs = [(row.name, metric, own[metric], row.chosen.metrics[metric]) for metric in results.family for row in others]
+    p = [welch(a, b) for _, _, a, b in pairs]
     return [
-        Comparison(row.name, float(own.mean() - sample.mean()), raw, adjusted, hedges(own, sample))
-        for row, sample, raw, adjusted in zip(others, samples, p, holm(p), strict=True)
+        Comparison(
+            name,
+            metric,
+            float(a.mean() - b.mean()),
+            raw,
+            adjusted,
+            cohen(a, b),
+            hedges(a, b),
+            improvement(a[:, None], b[:, None]),
+        )
+        for (name, metric, a, b), raw, adjusted in zip(pairs, p, holm(p), strict=True)
     ]
 
 
@@ -109,6 +137,10 @@ class _Stored:
     def cells(self, method: str) -> list[str]:
         """Cells of a row, in the order they ran."""
         return list(dict.fromkeys(self.scores["cell"][self.scores["method"] == method]))
+
+    def has(self, cell: str, spec: RunSpec) -> bool:
+        """Whether every order of a variant is stored."""
+        return set(_orders(cell, spec)) <= set(self.scores["cell"].tolist())
 
     def matrix(self, cell: str, seeds: Sequence[int]) -> Matrix:
         """R float64[n, S + 1, S]; NaN where nothing was stored."""
@@ -139,26 +171,50 @@ def _pivot(columns: Columns, cell: str, seeds: Sequence[int], axes: tuple[str, s
 
 
 def _rows(stored: _Stored, name: str) -> list[Row]:
-    """One row, its cell chosen on the tuning seeds; without tuning seeds, a row for every cell."""
-    table, cells = stored.table, stored.cells(name)
-    reported = {cell: _cell(stored, cell, table.rows[name].seeds) for cell in cells}
-    if len(cells) == 1 or not table.tuning_seeds:
-        return [Row(cell, data, (data,), {}, table.rows[name]) for cell, data in reported.items()]
-    tuning = {cell: _cell(stored, cell, table.tuning_seeds) for cell in cells}
+    """One row, its cell chosen on the tuning seeds; where nothing is tuned, a row for every variant."""
+    table, spec = stored.table, stored.table.rows[name]
+    variants = {f"{name} {label}".strip(): variant for label, variant in spec.variants().items()}
+    cells = {cell: variant for cell, variant in variants.items() if stored.has(cell, variant)}
+    reported = {cell: _cell(stored, cell, variant, spec.seeds) for cell, variant in cells.items()}
+    if len(cells) == 1 or not table.tuned(spec):
+        return [Row(cell, data, (data,), {}, spec) for cell, data in reported.items()]
+    tuning = {cell: _cell(stored, cell, variant, table.tuning_seeds) for cell, variant in cells.items()}
     tuned = {cell: float(data.metrics[table.objective].mean()) for cell, data in tuning.items()}
     best = max(cells, key=lambda cell: tuned[cell])
-    return [Row(name, reported[best], tuple(reported.values()), tuned, table.rows[name])]
+    return [Row(name, reported[best], tuple(reported.values()), tuned, spec)]
 
 
-def _cell(stored: _Stored, cell: str, seeds: tuple[int, ...]) -> Cell:
-    R, curve = stored.matrix(cell, seeds), stored.curve(cell, seeds)
-    values = measure(R, stored.tasks)
+def _cell(stored: _Stored, cell: str, spec: RunSpec, seeds: tuple[int, ...]) -> Cell:
+    """All orders of a variant, put together."""
+    names = _orders(cell, spec)
+    parts = [_one_order(stored, name, order, seeds) for name, order in names.items()]
+    by_order = {metric: np.stack([part.metrics[metric] for part in parts], axis=1) for metric in parts[0].metrics}
+    R, curve = (np.concatenate([getattr(part, field) for part in parts]) for field in ("R", "curve"))
+    final = np.concatenate([part.final for part in parts], axis=1)
+    means = {metric: values.mean(axis=1) for metric, values in by_order.items()}
+    return Cell(cell, tuple(names), seeds, R, curve, final, by_order, means)
+
+
+def _orders(cell: str, spec: RunSpec) -> dict[str, int]:
+    """Name, as stored, of a variant in each of its orders."""
+    if spec.orders == 1:
+        return {cell: spec.order}
+    return {f"{cell} order={order}": order for order in range(spec.orders)}
+
+
+def _one_order(stored: _Stored, cell: str, order: int, seeds: tuple[int, ...]) -> Cell:
+    """A variant in one order, its stages numbered as they were learnt."""
+    stages = list(stage_order(stored.table.suite, order))
+    tasks = [stored.tasks[stage] for stage in stages]
+    R, curve = stored.matrix(cell, seeds)[:, :, stages], stored.curve(cell, seeds)[:, stages]
+    values = measure(R, tasks)
     values["AP per MB"] = metrics.memory_efficiency(values["AP"], stored.nbytes(cell))
     if stored.scratch is not None:
-        final, reference = stored.matrix(stored.scratch, seeds)[:, 1], stored.curve(stored.scratch, seeds)
-        values["FT paper"] = metrics.transfer_over_scratch(R, final)
-        values["FT area"] = metrics.transfer_of_area(curve, reference)
-    return Cell(cell, seeds, R, curve, values)
+        scratch, reference = stored.matrix(stored.scratch, seeds)[:, 1], stored.curve(stored.scratch, seeds)
+        values["FT paper"] = metrics.transfer_over_scratch(R, scratch[:, stages])
+        values["FT area"] = metrics.transfer_of_area(curve, reference[:, stages])
+    final = R[:, -1, metrics.current_stages(tasks, len(tasks))]
+    return Cell(cell, (cell,), seeds, R, curve, final, {}, values)
 
 
 def measure(R: Matrix, tasks: Sequence[int]) -> dict[str, Matrix]:

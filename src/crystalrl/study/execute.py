@@ -1,28 +1,99 @@
-"""Running a plan: every group once, its results into the store."""
+"""Running a plan: every group once, its results into the store. Here, or on a Ray cluster."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from crystalrl.study.checkpoints import MINUTES, Checkpoints
 from crystalrl.study.plan import Group
-from crystalrl.study.run import Built, Consolidated, Curve, Event, Scored, run
-from crystalrl.study.store import TABLES, Store
+from crystalrl.study.record import Record
+from crystalrl.study.run import Event, Learner, Progress, run
+from crystalrl.study.store import Store
 
 
-def execute(groups: Sequence[Group], store: Store, device: torch.device | str = "cpu") -> Iterator[tuple[int, Event]]:
-    """Run the groups that are not stored yet; yields (number of the group, what happened)."""
+def execute(
+    groups: Sequence[Group], store: Store, device: torch.device | str = "cpu", minutes: float = MINUTES
+) -> Iterator[tuple[int, Event]]:
+    """Run the groups that are not stored yet, each from where it was interrupted; yields (number of the group, what
+    happened). Checkpoints are written at the end of every task and every so many minutes.
+    """
+    kept = Checkpoints(store.folder, minutes)
     for number, group in pending(groups, store):
-        record = Record(group)
-        for event in run(group, device):
-            record.take(event)
+        learner, record = kept.begin(group, device)
+        for event in followed(learner, record, kept):
             yield number, event
         store.write(group.key, record.tables(), str(device))
+        kept.discard(group)
+
+
+def followed(learner: Learner, record: Record, kept: Checkpoints) -> Iterator[Event]:
+    """The events of a run from where it is, recorded and kept."""
+    for event in run(learner.group, learner.device, learner):
+        record.take(event)
+        kept.offer(event, learner, record)
+        yield event
+
+
+RETRIES = 5
+"""How often a run is started again whose Ray worker was lost."""
+PAUSE = 0.25
+"""Seconds between two reports of progress from a Ray worker."""
+
+
+def execute_ray(
+    groups: Sequence[Group], store: Store, device: str = "cpu", minutes: float = MINUTES, address: str = ""
+) -> Iterator[tuple[int, Event]]:
+    """As `execute`, every run a task of a Ray cluster (at `address`, or one of this machine) that asks for one CPU and,
+    on cuda, one GPU. A run whose worker is lost starts again from its checkpoint if the new worker sees the store's
+    folder, else from its beginning. Results come back here, into the one store.
+    """
+    try:
+        import ray
+        from ray.util.queue import Queue
+    except ModuleNotFoundError:
+        raise ValueError("how: wanted the package for ray, got none: pip install 'crystalrl[ray]'") from None
+    todo = pending(groups, store)
+    if not todo:
+        return
+    mine = not ray.is_initialized()
+    if mine:
+        ray.init(address=address or None, include_dashboard=False, log_to_driver=False)
+    try:
+        queue, kept = Queue(actor_options={"num_cpus": 0}), Checkpoints(store.folder, minutes)
+        needs: dict[str, Any] = {"num_cpus": 1, "num_gpus": int(device.startswith("cuda")), "max_retries": RETRIES}
+        task, folder = ray.remote(**needs)(_remote_run), str(store.folder.resolve())
+        waiting = {task.remote(number, group, folder, device, minutes, queue): group for number, group in todo}
+        while waiting:
+            done, _ = ray.wait(list(waiting), timeout=PAUSE)
+            yield from queue.get_nowait_batch(queue.qsize())
+            for ended in done:
+                group = waiting.pop(ended)
+                store.write(group.key, ray.get(ended), device)
+                kept.discard(group)
+        yield from queue.get_nowait_batch(queue.qsize())
+    finally:
+        if mine:
+            ray.shutdown()
+
+
+def _remote_run(number: int, group: Group, folder: str, device: str, minutes: float, queue: Any) -> Any:
+    """One run on a Ray worker: its events into the queue, progress now and then; its tables."""
+    prepare(device)
+    kept, last = Checkpoints(Path(folder), minutes), 0.0
+    kept.possible &= Path(folder).is_dir()
+    learner, record = kept.begin(group, device)
+    for event in followed(learner, record, kept):
+        now = time.monotonic()
+        if not isinstance(event, Progress) or now - last > PAUSE or event.done == event.total:
+            queue.put((number, event))
+            last = now if isinstance(event, Progress) else last
+    return record.tables()
 
 
 def pending(groups: Sequence[Group], store: Store) -> list[tuple[int, Group]]:
@@ -52,48 +123,3 @@ def prepare(device: str) -> None:
         library.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
     except (OSError, AttributeError):
         pass  # another C library: only slower
-
-
-class Record:
-    """The events of one run as columns, lane by lane."""
-
-    def __init__(self, group: Group) -> None:
-        lanes = group.lanes
-        self.lane = {name: np.array([[getattr(lane, name)] for lane in lanes]) for name in ("cell", "method", "seed")}
-        self.stages = np.array([lane.stages for lane in lanes])
-        self.nbytes = np.nan
-        self.rows: dict[str, list[dict[str, NDArray[Any]]]] = {table: [] for table in TABLES}
-
-    def take(self, event: Event) -> None:
-        """Add what an event says."""
-        if isinstance(event, Scored):
-            score = np.take_along_axis(event.score.numpy(), self.stages, axis=1)
-            self._add("scores", after=event.after, task=self.stages, score=score)
-        elif isinstance(event, Curve):
-            self._add("curves", task=self._task(event.stage), step=event.step, score=event.score.numpy()[:, None])
-        elif isinstance(event, Built):
-            self.nbytes = event.nbytes
-            self._add("memory", step=0, task=self._task(0), nbytes=self.nbytes)
-        elif isinstance(event, Consolidated):
-            values = {name: value.numpy()[:, None] for name, value in event.values.items()}
-            self._add("memory", step=event.done, task=self._task(event.stage), nbytes=self.nbytes, **values)
-            due = self.rows["memory"][-1]["evaluated"] > 0  # lanes may consolidate at their own times
-            self.rows["memory"][-1] = {name: column[due] for name, column in self.rows["memory"][-1].items()}
-
-    def tables(self) -> dict[str, dict[str, NDArray[Any]]]:
-        """Everything so far, by table and column; NaN where an event said nothing of a column."""
-        return {table: _joined(rows, [*TABLES[table]]) for table, rows in self.rows.items()}
-
-    def _task(self, stage: int) -> NDArray[Any]:
-        return self.stages[:, stage : stage + 1]
-
-    def _add(self, table: str, **columns: Any) -> None:
-        """One row for each element of the columns, which are a number or [L, n]."""
-        named = {**self.lane, **columns}
-        wide = np.broadcast_arrays(*named.values())
-        self.rows[table].append({name: column.ravel() for name, column in zip(named, wide, strict=True)})
-
-
-def _joined(rows: Sequence[Mapping[str, NDArray[Any]]], first: Sequence[str]) -> dict[str, NDArray[Any]]:
-    names = dict.fromkeys([*first, *(name for row in rows for name in row)])
-    return {name: np.concatenate([row.get(name, np.full(len(row["cell"]), np.nan)) for row in rows]) for name in names}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from crystalrl.kernels import mix_int
 from crystalrl.study.catalogue import kinds_of
+from crystalrl.study.metrics import first_pass
 from crystalrl.study.spec import SECTIONS, RunSpec
 from crystalrl.suites.nav import NavName
 
@@ -35,13 +38,21 @@ class Group:
     @property
     def key(self) -> str:
         """A short name that changes with anything that could change the scores."""
-        text = json.dumps(asdict(self), sort_keys=True, default=str)
+        named = asdict(self)
+        for name, unset in _LATER.items():
+            if named["spec"][name] == unset:
+                del named["spec"][name]
+        text = json.dumps(named, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
     def steps(self) -> int:
         """Environment steps of every lane."""
         return len(self.lanes[0].stages) * self.spec.steps
+
+
+_LATER = {"budget_mb": 0.0, "order": 0, "orders": 1, "grid": "product"}
+"""Fields that came later: where they are not used, results keep the keys they had before."""
 
 
 def plan(rows: Mapping[str, RunSpec]) -> list[Group]:
@@ -55,10 +66,28 @@ def plan(rows: Mapping[str, RunSpec]) -> list[Group]:
 
 
 def _lanes(method: str, cell: str, spec: RunSpec) -> list[Lane]:
-    stages = range(len(stage_tasks(spec.suite)))
+    stages = stage_order(spec.suite, spec.order)
     if spec.scratch:
         return [Lane(method, cell, seed, (stage,)) for seed in spec.seeds for stage in stages]
-    return [Lane(method, cell, seed, tuple(stages)) for seed in spec.seeds]
+    return [Lane(method, cell, seed, stages) for seed in spec.seeds]
+
+
+def stage_order(suite: str, order: int) -> tuple[int, ...]:
+    """The stages of a suite in one of its orders: 0 its own, the next ones permutations, no two of them the same.
+
+    Stages that redefine a task come last in every order, as they are.
+    """
+    tasks = stage_tasks(suite)
+    first = first_pass(tasks)
+    if order >= math.factorial(first):
+        raise ValueError(f"orders: wanted at most {math.factorial(first)} for {first} tasks, got {order + 1}")
+    found, salt = [tuple(range(first))], 0
+    while len(found) <= order:
+        salt += 1
+        drawn = tuple(sorted(range(first), key=lambda stage: mix_int(salt * 1_000_003 + stage)))
+        if drawn not in found:
+            found.append(drawn)
+    return (*found[order], *range(first, len(tasks)))
 
 
 def stage_tasks(suite: str) -> tuple[int, ...]:
@@ -69,7 +98,8 @@ def stage_tasks(suite: str) -> tuple[int, ...]:
 def _structure(spec: RunSpec) -> str:
     """What lanes of one run must share: all but seeds and the numbers that may differ between lanes."""
     shared = asdict(spec)
-    shared.pop("seeds")
+    for free in ("seeds", "order", "grid"):
+        shared.pop(free)
     for section, kind in kinds_of(spec).items():
         given = getattr(spec, section)
         shared[section] = {name: value for name, value in given.items() if name not in kind.per_lane}

@@ -12,6 +12,7 @@ from crystalrl.random import Streams
 from crystalrl.study import catalogue
 from crystalrl.study.capture import Captured
 from crystalrl.study.plan import Group
+from crystalrl.study.worlds import load_world, recorded, world_state
 from crystalrl.suites.base import every_stage
 
 
@@ -61,13 +62,15 @@ Event = Built | Progress | Curve | Scored | Consolidated
 
 
 class Learner:
-    """Everything that learns in one run. Invariant: on CUDA every tensor it touches in a step stays where it is."""
+    """Everything that learns in one run. Invariant: on CUDA every tensor it touches in a step stays where it is;
+    `stage` counts the stages learnt and `step` the steps into the next one.
+    """
 
     def __init__(self, group: Group, device: torch.device) -> None:
         spec, seeds = group.spec, [lane.seed for lane in group.lanes]
         self.spec, self.device, self.group = spec, device, group
         self.suite = catalogue.make_suite(spec.suite, seeds, device)
-        self.world = self.suite.world(spec.envs)
+        self.world = recorded(self.suite.world(spec.envs))
         self.agent = catalogue.make_agent(spec, self.suite, Streams(seeds, device), group.values["agent_params"])
         self.memory = catalogue.make_memory(spec, self.suite, self.agent, group.values["params"])
         self.method = catalogue.make_method(spec, self.agent, self.memory, group.values["method_params"])
@@ -75,6 +78,9 @@ class Learner:
         self.schedule = torch.tensor([lane.stages for lane in group.lanes], device=device)
         self.clock = torch.zeros((), device=device)
         """Environment steps since the stage began."""
+        self.stage = self.step = 0
+        self.begun = False
+        """Whether the untrained agent was scored."""
         self._walk = Captured(self._step, device, self.suite.capturable)
         self.learn = Captured(self._learn, device)
 
@@ -107,6 +113,36 @@ class Learner:
         batch = self.method.augment(self.memory.sample(self.spec.batch))
         self.memory.update(batch.index, self.agent.update(batch, self.method).td_error)
 
+    def state(self) -> dict[str, Tensor] | None:
+        """Everything that decides what happens next, on CPU; None inside a stage that cannot be left."""
+        world = world_state(self.world, self.suite.capturable, between=not self.step)
+        if world is None:
+            return None
+        parts: dict[str, Mapping[str, Tensor]] = {
+            "agent": self.agent.state_dict(),
+            "memory": self.memory.state_dict(),
+            "method": {name: tensor.detach().to("cpu", copy=True) for name, tensor in self.method.tensors().items()},
+            "world": world,
+            "run": {"clock": self.clock.to("cpu", copy=True), "at": torch.tensor([self.stage, self.step])},
+        }
+        return {f"{part}.{name}": tensor for part, named in parts.items() for name, tensor in named.items()}
+
+    @torch.no_grad()
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from `state`."""
+        parts: dict[str, dict[str, Tensor]] = {"agent": {}, "memory": {}, "method": {}, "world": {}, "run": {}}
+        for full, tensor in state.items():
+            part, _, name = full.partition(".")
+            parts[part][name] = tensor
+        self.agent.load_state_dict(parts["agent"])
+        self.memory.load_state_dict(parts["memory"])
+        for name, tensor in self.method.tensors().items():
+            tensor.copy_(parts["method"][name])
+        load_world(self.world, self.suite.capturable, parts["world"])
+        self.clock.copy_(parts["run"]["clock"])
+        self.stage, self.step = parts["run"]["at"].tolist()
+        self.begun = True
+
     def score_all(self) -> Tensor:
         """float64[L, S] on every stage."""
         stages = every_stage(self.suite, len(self.group.lanes), self.device)
@@ -117,13 +153,19 @@ class Learner:
         return self.scorer.score(self.agent.greedy, self.schedule[:, stage : stage + 1]).squeeze(1).cpu()
 
 
-def run(group: Group, device: torch.device | str = "cpu") -> Iterator[Event]:
-    """Learn all stages in order, every lane its own."""
-    learner = Learner(group, torch.device(device))
-    yield Built((learner.memory.nbytes + learner.method.nbytes) // len(group.lanes))
-    yield Scored(0, learner.score_all())
-    for stage in range(learner.schedule.shape[1]):
-        learner.begin(stage)
+def run(group: Group, device: torch.device | str = "cpu", learner: Learner | None = None) -> Iterator[Event]:
+    """Learn all stages in order, every lane its own; a given learner goes on where it is.
+
+    Whenever `Progress` or `Scored` comes, `learner.state()` holds all that is to come.
+    """
+    learner = learner or Learner(group, torch.device(device))
+    if not learner.begun:
+        yield Built((learner.memory.nbytes + learner.method.nbytes) // len(group.lanes))
+        learner.begun = True
+        yield Scored(0, learner.score_all())
+    for stage in range(learner.stage, learner.schedule.shape[1]):
+        if not learner.step:
+            learner.begin(stage)
         for event in interact(learner, stage):
             if event.done > group.spec.warmup:
                 learner.learn()
@@ -135,14 +177,16 @@ def run(group: Group, device: torch.device | str = "cpu") -> Iterator[Event]:
                 yield Curve(stage, point, learner.score_current(stage))
             yield event
         learner.end(stage)
+        learner.stage, learner.step = stage + 1, 0
         yield Scored(stage + 1, learner.score_all())
 
 
 def interact(learner: Learner, stage: int) -> Iterator[Progress]:
     """Act in all environments, step by step, until the stage's steps are used up."""
     spec, total = learner.spec, learner.group.steps
-    for step in range(spec.steps // spec.envs):
+    for step in range(learner.step, spec.steps // spec.envs):
         learner.collect()
+        learner.step = step + 1
         yield Progress(stage, stage * spec.steps + (step + 1) * spec.envs, total)
 
 

@@ -62,6 +62,8 @@ class RunFields:
     """Environment steps per task and lane, over all its environments together."""
     capacity: int = 1_000
     """Experiences the memory of a lane holds."""
+    budget_mb: float = 0.0
+    """Megabytes that memory and method of a lane may hold; the capacity follows from it. 0: the capacity as given."""
     batch: int = 128
     envs: int = 8
     """Parallel environments per lane; one update follows each step of all of them."""
@@ -77,6 +79,12 @@ class RunFields:
     """Points of the learning curve of each task."""
     scratch: bool = False
     """Learn every stage separately, each from a fresh agent: the reference for transfer."""
+    order: int = 0
+    """Which order the tasks come in: 0 is the suite's own, others are seeded permutations of it."""
+    orders: int = 1
+    """Run so many orders, 0 and on, with every seed."""
+    grid: str = "product"
+    """Of listed values run every combination (product), or vary one at a time from the first of each (each)."""
     params: tyro.conf.Suppress[Mapping[str, Choice]] = field(default_factory=dict)
     """Of the memory."""
     method_params: tyro.conf.Suppress[Mapping[str, Choice]] = field(default_factory=dict)
@@ -100,30 +108,56 @@ class RunSpec(RunFields):
         repeated = sorted({seed for seed in self.seeds if self.seeds.count(seed) > 1})
         if repeated:
             raise ValueError(f"seeds: wanted each once, got {repeated} more than once")
+        if self.order and self.orders > 1:
+            raise ValueError(f"order: wanted 0 where several orders are run ({self.orders}), got {self.order}")
+        if self.grid not in GRIDS:
+            raise ValueError(unknown("grid", self.grid, GRIDS))
+        if not 0 <= self.budget_mb < float("inf"):
+            raise ValueError(f"budget_mb: wanted a number ≥ 0, got {self.budget_mb!r}")
         if self.steps < self.envs:
             raise ValueError(f"steps: wanted at least one per environment ({self.envs}), got {self.steps}")
-        if self.batch > self.capacity:
+        if self.batch > self.capacity and not self.budget_mb:
             raise ValueError(f"batch: wanted at most the capacity {self.capacity}, got {self.batch}")
 
     def cells(self) -> dict[str, RunSpec]:
-        """Every combination of the listed values as a spec with one value each; its label says what differs."""
+        """All that is run: every variant in every order. The label says what differs."""
+        if self.orders == 1 or self.scratch:
+            return self.variants()
+        return {
+            f"{label} order={order}".strip(): replace(spec, order=order, orders=1)
+            for label, spec in self.variants().items()
+            for order in range(self.orders)
+        }
+
+    def variants(self) -> dict[str, RunSpec]:
+        """The listed values as specs with one value each: every combination, or one at a time."""
         choices = [
             [(section, name, value) for value in given]
             for section in SECTIONS
             for name, given in getattr(self, section).items()
             if isinstance(given, Sequence) and not isinstance(given, str)
         ]
+        first = tuple(choice[0] for choice in choices)
         out = {}
-        for combination in product(*choices):
+        for combination in product(*choices) if self.grid == "product" else _each(choices):
             sections: dict[str, Any] = {section: dict(getattr(self, section)) for section in SECTIONS}
             for section, name, value in combination:
                 sections[section][name] = value
-            label = " ".join(f"{name}={value}" for _, name, value in combination)
+            shown = [one for one in combination if self.grid == "product" or one not in first]
+            label = " ".join(f"{name}={value}" for _, name, value in shown)
             out[label] = replace(self, **sections)
         return out
 
 
 _LEAST = {"steps": 1, "capacity": 1, "batch": 1, "envs": 1, "warmup": 0, "episodes": 1, "points": 1}
+_LEAST |= {"order": 0, "orders": 1}
+GRIDS = ("product", "each")
+
+
+def _each(choices: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    """The first of every choice; then, choice by choice, each of its others beside the first of the rest."""
+    first = tuple(choice[0] for choice in choices)
+    return [first, *((*first[:i], other, *first[i + 1 :]) for i, c in enumerate(choices) for other in c[1:])]
 
 
 def spec_from(values: Mapping[str, Any]) -> RunSpec:

@@ -1,4 +1,7 @@
-"""Statistics over seeds: intervals, tests, effect sizes."""
+"""Statistics of two samples of seeds: intervals, tests, effect sizes. `study.aggregate` looks at many tasks at once.
+
+What SciPy and statsmodels have is theirs; here are the cases they leave open (no spread at all, unknown values).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import optimize, stats
 
 Sample = NDArray[np.float64]
+
+LEVEL = 0.95
+"""Of every interval."""
+FAR = 1000.0
+"""A t beyond which its own noise is nothing beside that of the deviation."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +31,19 @@ class Summary:
     count: int
 
 
-def summarise(sample: Sample, level: float = 0.95, resamples: int = 10_000) -> Summary:
+@dataclass(frozen=True)
+class Effect:
+    """A standardised difference of means with its interval."""
+
+    size: float
+    low: float
+    high: float
+
+
+UNKNOWN = Effect(float("nan"), float("nan"), float("nan"))
+
+
+def summarise(sample: Sample, level: float = LEVEL, resamples: int = 10_000) -> Summary:
     """Mean of a sample float64[n] with a percentile bootstrap interval; the resampling is always the same."""
     if not len(sample):
         raise ValueError("sample: wanted at least one number, got none")
@@ -37,31 +57,56 @@ def welch(a: Sample, b: Sample) -> float:
     """Two-sided p of Welch's t-test; with no spread at all, 1 if the means agree and 0 if not. NaN below two each."""
     if min(len(a), len(b)) < 2:
         return float("nan")
-    parts = np.array([a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)])
-    difference, error = a.mean() - b.mean(), parts.sum()
-    if error == 0:
-        return float(difference == 0)
-    freedom = error**2 / (parts**2 / [len(a) - 1, len(b) - 1]).sum()
-    return float(2 * stats.t.sf(abs(difference) / np.sqrt(error), freedom))
+    if np.ptp(a) == np.ptp(b) == 0:
+        return float(a[0] == b[0])
+    return float(stats.ttest_ind(a, b, equal_var=False).pvalue)
 
 
 def holm(p: Sequence[float]) -> list[float]:
     """p values adjusted for their number (Holm 1979); NaN stays NaN and is not counted."""
-    known = sorted((value, i) for i, value in enumerate(p) if not np.isnan(value))
-    adjusted, floor = list(p), 0.0
-    for rank, (value, i) in enumerate(known):
-        floor = max(floor, min(1.0, (len(known) - rank) * value))
-        adjusted[i] = floor
-    return adjusted
+    from statsmodels.stats.multitest import multipletests
+
+    values = np.asarray(p, dtype=np.float64)
+    known = ~np.isnan(values)
+    if known.any():
+        values[known] = multipletests(values[known], method="holm")[1]
+    return [float(value) for value in values]
 
 
-def hedges(a: Sample, b: Sample) -> float:
-    """Hedges' g: the difference of means in pooled standard deviations, corrected for small samples."""
-    freedom = len(a) + len(b) - 2
+def cohen(a: Sample, b: Sample, level: float = LEVEL) -> Effect:
+    """Cohen's d: the difference of means in pooled standard deviations; the interval inverts the noncentral t law."""
     if min(len(a), len(b)) < 2:
-        return float("nan")
+        return UNKNOWN
+    freedom = len(a) + len(b) - 2
     pooled = np.sqrt(((len(a) - 1) * a.var(ddof=1) + (len(b) - 1) * b.var(ddof=1)) / freedom)
     difference = float(a.mean() - b.mean())
-    if pooled == 0:
-        return 0.0 if difference == 0 else float(np.copysign(np.inf, difference))
-    return float(difference / pooled * (1 - 3 / (4 * freedom - 1)))
+    if np.ptp(a) == np.ptp(b) == 0:
+        size = 0.0 if difference == 0 else float(np.copysign(np.inf, difference))
+        return Effect(size, size, size)
+    scale = float(np.sqrt(1 / len(a) + 1 / len(b)))
+    low, high = (scale * _noncentrality(difference / pooled / scale, freedom, (1 + s * level) / 2) for s in (1, -1))
+    return Effect(float(difference / pooled), low, high)
+
+
+def hedges(a: Sample, b: Sample, level: float = LEVEL) -> Effect:
+    """Hedges' g: Cohen's d without its bias in small samples."""
+    d = cohen(a, b, level)
+    correct = 1 - 3 / (4 * (len(a) + len(b) - 2) - 1)
+    return Effect(*(correct * value for value in (d.size, d.low, d.high)))
+
+
+def _noncentrality(t: float, freedom: int, probability: float) -> float:
+    """The noncentrality under which a t below the given one has this probability."""
+    if abs(t) > FAR:
+        share = probability if t < 0 else 1 - probability
+        return float(t * np.sqrt(stats.chi2.ppf(share, freedom) / freedom))
+
+    def excess(noncentrality: float) -> float:
+        below = float(stats.nct.cdf(t, freedom, noncentrality))
+        known = below if below == below else float(noncentrality < t)  # SciPy gives NaN far out, where it is 0 or 1
+        return known - probability
+
+    wide = 1.0
+    while excess(t - wide) < 0 or excess(t + wide) > 0:
+        wide *= 2
+    return float(optimize.brentq(excess, t - wide, t + wide, xtol=1e-10))

@@ -7,8 +7,9 @@
 
 Tasks and seeds count from 0; `pandas.read_parquet("scores.parquet")` reads a whole table. Every lane-batched run adds
 one part to each table, its scores last: a run counts once they are there, so an interrupted study is continued by
-starting it again. Where pyarrow is missing parts are .npz files with the same columns; both kinds may lie side by side,
-and `as_parquet` (which `crystalrl report` calls) turns one into the other.
+starting it again. What an unfinished run needs to go on is in checkpoints/KEY.safetensors. Where pyarrow is missing
+parts are .npz files with the same columns; both kinds may lie side by side, and `as_parquet` (which `crystalrl report`
+calls) turns one into the other.
 """
 
 from __future__ import annotations
@@ -161,7 +162,8 @@ def _column(columns: Arrays, name: str) -> Any:
 
 def versions(device: str) -> dict[str, str]:
     """What the results were computed with."""
-    name = torch.cuda.get_device_name() if device.startswith("cuda") else platform.processor() or platform.machine()
+    here = device.startswith("cuda") and torch.cuda.is_available()  # a Ray cluster's GPUs may be elsewhere
+    name = torch.cuda.get_device_name() if here else platform.processor() or platform.machine()
     return {
         "crystalrl": __version__,
         "python": platform.python_version(),

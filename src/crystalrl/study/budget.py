@@ -1,0 +1,49 @@
+"""Memory-matched studies: the capacity that a budget in megabytes allows, asked of the memory itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from crystalrl.study.plan import plan
+from crystalrl.study.run import Learner
+from crystalrl.study.spec import RunSpec
+
+
+def capacity_for(spec: RunSpec) -> RunSpec:
+    """The spec with the largest capacity whose memory and method fit the budget in each of its variants; without a
+    budget, the spec itself.
+    """
+    if not spec.budget_mb:
+        return spec
+    alike = {f"{number}": replace(variant, seeds=(0,)) for number, variant in enumerate(spec.variants().values())}
+    capacities = [_largest(group.spec) for group in plan(alike)]  # variants of one group have the same tensors
+    return replace(spec, capacity=min(capacities), budget_mb=0.0)
+
+
+def _largest(spec: RunSpec) -> int:
+    """The largest capacity that fits, by bisection: bytes never fall as slots are added."""
+    budget, fits = int(spec.budget_mb * 1e6), max(spec.batch, 2 * spec.envs)
+    least = nbytes_at(spec, fits)
+    if least > budget:
+        wanted = f"{least / 1e6:.3f} MB, which {fits} experiences need"
+        raise ValueError(f"budget_mb: wanted at least {wanted}, got {spec.budget_mb:g}")
+    slope = (nbytes_at(spec, 2 * fits) - least) / fits
+    fails = fits + int((budget - least) / max(slope, 1.0)) + 2
+    while nbytes_at(spec, fails) <= budget:
+        fits, fails = fails, 2 * fails
+    while fails - fits > 1:
+        middle = (fits + fails) // 2
+        if nbytes_at(spec, middle) <= budget:
+            fits = middle
+        else:
+            fails = middle
+    return fits
+
+
+def nbytes_at(spec: RunSpec, capacity: int) -> int:
+    """Bytes that the memory and the method of one lane hold at a capacity."""
+    (group,) = plan({"": replace(spec, capacity=capacity, budget_mb=0.0, seeds=spec.seeds[:1])})
+    learner = Learner(group, torch.device("cpu"))
+    return learner.memory.nbytes + learner.method.nbytes

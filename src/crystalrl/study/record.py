@@ -1,0 +1,84 @@
+"""The events of a run as the columns that are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crystalrl.study.plan import Group
+from crystalrl.study.run import Built, Consolidated, Curve, Event, Scored
+from crystalrl.study.store import TABLES
+
+
+class Record:
+    """The events of one run as columns, lane by lane."""
+
+    def __init__(self, group: Group) -> None:
+        lanes = group.lanes
+        self.lane = {name: np.array([[getattr(lane, name)] for lane in lanes]) for name in ("cell", "method", "seed")}
+        self.stages = np.array([lane.stages for lane in lanes])
+        self.nbytes = np.nan
+        self.rows: dict[str, list[dict[str, NDArray[Any]]]] = {table: [] for table in TABLES}
+
+    def take(self, event: Event) -> None:
+        """Add what an event says."""
+        if isinstance(event, Scored):
+            score = np.take_along_axis(event.score.numpy(), self.stages, axis=1)
+            self._add("scores", after=event.after, task=self.stages, score=score)
+        elif isinstance(event, Curve):
+            self._add("curves", task=self._task(event.stage), step=event.step, score=event.score.numpy()[:, None])
+        elif isinstance(event, Built):
+            self.nbytes = event.nbytes
+            self._add("memory", step=0, task=self._task(0), nbytes=self.nbytes)
+        elif isinstance(event, Consolidated):
+            values = {name: value.numpy()[:, None] for name, value in event.values.items()}
+            self._add("memory", step=event.done, task=self._task(event.stage), nbytes=self.nbytes, **values)
+            due = self.rows["memory"][-1]["evaluated"] > 0  # lanes may consolidate at their own times
+            self.rows["memory"][-1] = {name: column[due] for name, column in self.rows["memory"][-1].items()}
+
+    def tables(self) -> dict[str, dict[str, NDArray[Any]]]:
+        """Everything so far, by table and column; NaN where an event said nothing of a column."""
+        return {table: _joined(rows, [*TABLES[table]]) for table, rows in self.rows.items()}
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Everything so far, for a file: what JSON can hold, and tensors; text as numbers of a list of names."""
+        names: dict[str, list[str]] = {}
+        tensors: dict[str, Tensor] = {}
+        for table, rows in self.rows.items():
+            for name, column in _joined(rows, [*TABLES[table]]).items() if rows else ():
+                if column.dtype.kind in "UO":
+                    known, column = np.unique(column.astype(str), return_inverse=True)
+                    names[f"{table}.{name}"] = known.tolist()
+                tensors[f"{table}.{name}"] = torch.from_numpy(np.ascontiguousarray(column))
+        return {"names": names, "columns": list(tensors), "nbytes": self.nbytes}, tensors
+
+    def load(self, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        """Go on from what `state` gave."""
+        self.nbytes = header["nbytes"]
+        self.rows = {table: [] for table in TABLES}
+        for full in header["columns"]:
+            (table, _, name), column = full.partition("."), tensors[full].numpy()
+            if full in header["names"]:
+                column = np.array(header["names"][full])[column]
+            if not self.rows[table]:
+                self.rows[table].append({})
+            self.rows[table][0][name] = column
+
+    def _task(self, stage: int) -> NDArray[Any]:
+        return self.stages[:, stage : stage + 1]
+
+    def _add(self, table: str, **columns: Any) -> None:
+        """One row for each element of the columns, which are a number or [L, n]."""
+        named = {**self.lane, **columns}
+        wide = np.broadcast_arrays(*named.values())
+        self.rows[table].append({name: column.ravel() for name, column in zip(named, wide, strict=True)})
+
+
+def _joined(rows: Sequence[Mapping[str, NDArray[Any]]], first: Sequence[str]) -> dict[str, NDArray[Any]]:
+    names = dict.fromkeys([*first, *(name for row in rows for name in row)])
+    return {name: np.concatenate([row.get(name, np.full(len(row["cell"]), np.nan)) for row in rows]) for name in names}

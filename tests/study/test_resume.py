@@ -1,0 +1,190 @@
+"""Interrupted runs end as if nothing had happened: the same bytes, whenever they were killed and saved."""
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+import torch
+
+from crystalrl.memory.checkpoint import CheckpointError
+from crystalrl.study.checkpoints import Checkpoints
+from crystalrl.study.execute import execute
+from crystalrl.study.plan import plan
+from crystalrl.study.run import Learner, Progress, Scored, run
+from crystalrl.study.spec import RunSpec
+from crystalrl.study.store import Store
+
+SMALL = {"steps": 480, "capacity": 256, "batch": 32, "episodes": 4, "points": 2, "agent_params": {"width": 16}}
+RUNS = [
+    ("nav-2", {"memory": "crystal", "preset": "anchored"}),
+    ("nav-2", {"memory": "crystal", "preset": "paper", "params": {"every": 200}}),
+    ("nav-2", {"memory": "reservoir", "method": "distill"}),
+    ("nav-2", {"memory": "uniform", "method": "ewc"}),
+    ("cartpole", {"memory": "prioritized"}),
+]
+
+
+def stored(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("*.parquet/part-*")}
+
+
+@pytest.mark.parametrize(("suite", "design"), RUNS)
+def test_a_run_that_is_left_at_any_step_and_entered_again_ends_with_the_same_bytes(
+    suite: str, design: dict[str, object], tmp_path: Path
+) -> None:
+    steps = 960 if suite == "cartpole" else 480  # 120 rounds or more in all
+    groups = plan({"row": RunSpec(suite, seeds=(3, 5), **{**SMALL, "steps": steps, **design})})
+    list(execute(groups, Store(tmp_path / "whole", "")))
+    for stop in (1, 37, 61, None):
+        begun = execute(groups, Store(tmp_path / "parts", ""), minutes=0.0)
+        leave((event for _, event in begun if isinstance(event, Progress)), stop)
+        assert any((tmp_path / "parts" / "checkpoints").iterdir()) == (stop is not None)
+    assert stored(tmp_path / "parts") == stored(tmp_path / "whole")
+
+
+def leave(steps: Iterable[Progress], stop: int | None) -> None:
+    for number, _ in enumerate(steps, 1):
+        if number == stop:
+            return
+
+
+def test_between_two_saves_within_a_task_so_many_minutes_pass_and_a_tasks_end_is_always_kept(tmp_path: Path) -> None:
+    (group,) = plan({"row": RunSpec("nav-2", **SMALL)})
+    for minutes, wanted in ((1e9, ["Scored"] * 3), (0.0, ["Scored", *["Progress"] * 60] * 2 + ["Scored"])):
+        kept, saved = Checkpoints(tmp_path, minutes), []
+        learner, record = kept.begin(group, "cpu")
+        for event in run(group, "cpu", learner):
+            record.take(event)
+            before = learner_file(tmp_path)
+            kept.offer(event, learner, record)
+            if learner_file(tmp_path) != before:
+                saved.append(type(event).__name__)
+        assert saved == wanted
+        kept.discard(group)
+        assert not any((tmp_path / "checkpoints").iterdir())
+
+
+def learner_file(folder: Path) -> list[tuple[int, int]]:
+    return [(path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.glob("checkpoints/*.safetensors")]
+
+
+def test_cartpole_is_brought_back_by_the_seed_and_the_actions_of_the_present_episode_alone() -> None:
+    (group,) = plan({"row": RunSpec("cartpole", **SMALL)})
+    learner = Learner(group, torch.device("cpu"))
+    learner.begin(0)
+    for _ in range(150):
+        learner.collect()
+    learner.step = 150
+    state = learner.state()
+    assert state is not None
+    assert 0 < len(state["world.actions"]) < 8 * 150 / 2
+    other = Learner(group, torch.device("cpu"))
+    other.load(state)
+    for _ in range(100):
+        learner.collect()
+        other.collect()
+    assert torch.equal(learner.world.obs, other.world.obs)
+    spoilt = {**state, "world.first": state["world.first"] + 1, "world.count": 0 * state["world.count"]}
+    with pytest.raises(CheckpointError, match="wanted what was seen before"):
+        other.load(spoilt)
+
+
+def test_a_world_that_cannot_be_left_within_a_task_is_saved_between_tasks() -> None:
+    (group,) = plan({"row": RunSpec("cartpole", **SMALL)})
+    learner = Learner(group, torch.device("cpu"))
+    del learner.world.environments[:]
+    del learner.world.environments
+    assert learner.state() is not None
+    learner.step = 1
+    assert learner.state() is None
+
+
+def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused_by_name(tmp_path: Path) -> None:
+    one, other = (plan({"row": RunSpec("nav-2", seeds=(seed,), **SMALL)})[0] for seed in (0, 1))
+    kept = Checkpoints(tmp_path)
+    learner, record = kept.begin(one, "cpu")
+    for event in run(one, "cpu", learner):
+        record.take(event)
+        if isinstance(event, Scored):
+            break
+    kept.offer(event, learner, record)
+    (file,) = (tmp_path / "checkpoints").iterdir()
+    content = file.read_bytes()
+    file.rename(file.with_name(f"{other.key}.safetensors"))
+    with pytest.raises(CheckpointError, match=f"wanted a checkpoint of run {other.key}, got {one.key}"):
+        kept.begin(other, "cpu")
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(CheckpointError, match="damaged"):
+        kept.begin(one, "cpu")
+
+
+KILLER = """
+import os, random, signal, sys, time
+from pathlib import Path
+from crystalrl import cli
+
+def start(arguments):
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        try:
+            cli.main(arguments)
+        except BaseException as error:
+            print(repr(error), file=sys.stderr, flush=True)
+            os._exit(1)
+        os._exit(0)
+    return child
+
+kills, seed, *line = sys.argv[1:]
+line += ["--checkpoint-minutes", "0.0005", "--device", "cpu"]
+begun = time.monotonic()
+os.waitpid(start([*line, "--out", "whole"]), 0)
+long = time.monotonic() - begun
+random.seed(int(seed))
+left = unfinished = 0
+while left < int(kills):
+    folder = f"killed{left}"
+    for _ in range(4):
+        known = Path(folder, "spec.toml").exists()
+        child = start(["resume", folder, *line[-4:]] if known else [*line, "--out", folder])
+        time.sleep(random.uniform(0, long / 2))
+        os.kill(child, signal.SIGKILL)
+        left += os.waitpid(child, 0)[1] == signal.SIGKILL
+        unfinished += any(Path(folder).glob("checkpoints/*.safetensors"))
+    status = os.waitpid(start(["resume", folder, *line[-4:]]), 0)[1] if Path(folder, "spec.toml").exists() else 1
+    assert status == 0, "could not be resumed"
+print(left, unfinished)
+"""
+LINES = {
+    "nav": "run nav-2 --memory crystal --preset anchored --steps 400 --capacity 300 --batch 32 --episodes 4",
+    "cartpole": "run cartpole --memory prioritized --steps 800 --capacity 500 --batch 32 --episodes 4",
+}
+
+
+def killed_and_resumed(line: str, kills: int, folder: Path) -> None:
+    command = [sys.executable, "-c", KILLER, str(kills), "1", *line.split(), "--seeds", "0:2"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    left, unfinished = map(int, done.stdout.split())
+    assert left >= kills
+    assert unfinished >= kills // 4  # killed while it learnt, with something to go on from
+    whole = stored(folder / "whole")
+    assert len(whole) == 3
+    again = list(folder.glob("killed*"))
+    assert len(again) >= kills // 4
+    for one in again:
+        assert stored(one) == whole
+        assert not any((one / "checkpoints").iterdir())
+
+
+@pytest.mark.parametrize("suite", LINES)
+def test_a_process_that_is_killed_again_and_again_and_resumed_stores_the_same_bytes(suite: str, tmp_path: Path) -> None:
+    killed_and_resumed(LINES[suite], 3, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", LINES)
+def test_twenty_five_random_moments_of_kill_nine_change_nothing(suite: str, tmp_path: Path) -> None:
+    killed_and_resumed(LINES[suite], 25, tmp_path)
