@@ -80,6 +80,12 @@ def normal_from_bits(bits: Tensor, more: Tensor) -> Tensor:
     return radius * torch.cos((2.0 * math.pi) * to_unit(more))
 
 
+def element_normals(start: Tensor, size: int) -> Tensor:
+    """float64[L, size] standard normals of the sequences that begin at start int64[L]."""
+    element = 2 * torch.arange(size, device=start.device)
+    return normal_from_bits(element_bits(start[:, None], element), element_bits(start[:, None], element + 1))
+
+
 def lane_seeds(seed: int | Sequence[int], lanes: int) -> list[int]:
     """One seed per lane: the given ones, or seed, seed + 1, … for a single integer."""
     seeds = [int(seed) + i for i in range(lanes)] if isinstance(seed, int | np.integer) else [int(s) for s in seed]
@@ -144,9 +150,7 @@ class Streams:
 
     def normal(self, stream: Stream, size: int) -> Tensor:
         """float64[L, size] standard normals; one tick."""
-        element = 2 * torch.arange(size, device=self.device)
-        start = self.next_start(stream)[:, None]
-        return normal_from_bits(element_bits(start, element), element_bits(start, element + 1))
+        return element_normals(self.next_start(stream), size)
 
     def at(self, stream: Stream, number: Tensor) -> Tensor:
         """float64 like `number` [L, …]: the uniform that belongs to the number-th event of each lane; no tick."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from crystalrl.study.catalogue import kinds_of
 from crystalrl.study.spec import SECTIONS, RunSpec
+from crystalrl.suites import classic
 from crystalrl.suites.nav import NavName
 
 
@@ -63,7 +64,8 @@ def _lanes(method: str, cell: str, spec: RunSpec) -> list[Lane]:
 
 def stage_tasks(suite: str) -> tuple[int, ...]:
     """Task id of every stage of a suite."""
-    return (0,) if suite == "cartpole" else NavName.parse(suite).tasks
+    count = classic.stage_count(suite)
+    return NavName.parse(suite).tasks if count is None else tuple(range(count))
 
 
 def _structure(spec: RunSpec) -> str:

@@ -13,6 +13,7 @@ from crystalrl.study import catalogue
 from crystalrl.study.capture import Captured
 from crystalrl.study.plan import Group
 from crystalrl.suites.base import every_stage
+from crystalrl.suites.workers import Incident
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Consolidated:
     values: Mapping[str, Tensor]
 
 
-Event = Built | Progress | Curve | Scored | Consolidated
+Event = Built | Progress | Curve | Scored | Consolidated | Incident
 
 
 class Learner:
@@ -97,7 +98,7 @@ class Learner:
         """The part of `collect` that a graph can hold."""
         spec = self.spec
         fallen = (1 - spec.epsilon) * self.clock / max(spec.explore * spec.steps, 1.0)
-        action = self.agent.act(self.world.obs, (1 - fallen).clamp_min(spec.epsilon))
+        action = self.agent.act(self.world.obs, (1 - fallen).clamp_min(spec.epsilon), self.world.context)
         transition = self.world.step(action)
         self.clock += spec.envs
         self.method.stored(self.memory.add(transition))
@@ -106,6 +107,11 @@ class Learner:
         """Replay one batch."""
         batch = self.method.augment(self.memory.sample(self.spec.batch))
         self.memory.update(batch.index, self.agent.update(batch, self.method).td_error)
+
+    def incidents(self) -> Iterator[Incident]:
+        """What went wrong in environments since the last call."""
+        while self.world.incidents:
+            yield self.world.incidents.pop(0)
 
     def score_all(self) -> Tensor:
         """float64[L, S] on every stage."""
@@ -125,6 +131,7 @@ def run(group: Group, device: torch.device | str = "cpu") -> Iterator[Event]:
     for stage in range(learner.schedule.shape[1]):
         learner.begin(stage)
         for event in interact(learner, stage):
+            yield from learner.incidents()
             if event.done > group.spec.warmup:
                 learner.learn()
             if learner.memory.due:
