@@ -2,7 +2,21 @@
 
 from crystalrl.agents.base import Agent, AgentParams, Spaces, Update
 from crystalrl.agents.dqn import DQN, DQNParams
+from crystalrl.agents.rainbow import Rainbow, RainbowParams
 from crystalrl.agents.sac import SAC, SACParams
 from crystalrl.agents.td3 import TD3, TD3Params
 
-__all__ = ["DQN", "SAC", "TD3", "Agent", "AgentParams", "DQNParams", "SACParams", "Spaces", "TD3Params", "Update"]
+__all__ = [
+    "DQN",
+    "SAC",
+    "TD3",
+    "Agent",
+    "AgentParams",
+    "DQNParams",
+    "Rainbow",
+    "RainbowParams",
+    "SACParams",
+    "Spaces",
+    "TD3Params",
+    "Update",
+]

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from crystalrl.agents.losses import Penalty
 from crystalrl.agents.networks import LaneNetwork, Shape
 from crystalrl.agents.optimiser import SCHEDULES, LaneAdam, PerLane
 from crystalrl.random import Streams
 from crystalrl.types import Batch, Evaluation
-
-
-class Penalty(Protocol):
-    """What a continual-learning method adds to the loss."""
-
-    def penalty(self, theta: Tensor) -> Tensor | None:
-        """[L] for parameters [L, P]; None adds nothing."""
 
 
 @dataclass(frozen=True)

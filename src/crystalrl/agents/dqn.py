@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crystalrl.agents.base import Agent, AgentParams, Penalty, Spaces, Update, plain, prefixed, refuse
+from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, plain, prefixed, refuse
 from crystalrl.agents.exploring import discrete, mixed
-from crystalrl.agents.losses import anchor_loss, huber, weighted
+from crystalrl.agents.losses import Penalty, anchor_loss, huber, weighted, with_penalty
 from crystalrl.agents.networks import LaneNetwork
 from crystalrl.agents.optimiser import PerLane, clipped
 from crystalrl.random import Streams
@@ -90,15 +90,17 @@ class DQN(Agent):
         taken = q.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
         return q, self.td_target(batch) - taken
 
-    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
-        """One gradient step per lane: weighted TD loss + anchor loss + the method's penalty."""
+    def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
+        """What `update` lowers [L]: weighted TD loss + anchor loss + the method's penalty; and TD errors [L, B]."""
         q, td_error = self._judge(batch)
         loss = weighted(huber(td_error), batch.weight)
         if batch.anchor is not None:
             loss = loss + anchor_loss({"q": q}, batch.anchor)
-        extra = method.penalty(self.theta) if method is not None else None
-        if extra is not None:
-            loss = loss + extra
+        return with_penalty(loss, method, self.theta), td_error
+
+    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
+        """One gradient step per lane."""
+        loss, td_error = self.loss(batch, method)
         (gradient,) = torch.autograd.grad(loss.sum(), self.theta)
         gradient, norm = clipped(gradient, self.params.clip)
         self.optimiser.step(self.theta, gradient)

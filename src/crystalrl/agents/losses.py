@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from crystalrl.types import Anchor
+
+
+class Penalty(Protocol):
+    """What a continual-learning method adds to the loss."""
+
+    def penalty(self, theta: Tensor) -> Tensor | None:
+        """[L] for parameters [L, P]; None adds nothing."""
+
 
 Distance = Callable[[Tensor, Tensor], Tensor]
 """(output, target), both [L, B, …] → [L, B]."""
@@ -52,3 +61,9 @@ def anchor_loss(
         how = (distance or {}).get(key, squared)
         terms.append(weighted(how(output[key], anchor.target), anchor.coefficient))
     return torch.stack(terms).sum(0)
+
+
+def with_penalty(loss: Tensor, method: Penalty | None, theta: Tensor) -> Tensor:
+    """The loss [L] and what a method adds to it."""
+    extra = method.penalty(theta) if method is not None else None
+    return loss if extra is None else loss + extra

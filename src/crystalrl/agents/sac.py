@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from crystalrl.agents.base import Agent, AgentParams, Penalty, Spaces, Update, plain, prefixed, refuse
+from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, plain, prefixed, refuse
 from crystalrl.agents.exploring import box, fixed_normals, mixed, normals
-from crystalrl.agents.losses import anchor_loss, gaussian_kl, weighted
+from crystalrl.agents.losses import Penalty, anchor_loss, gaussian_kl, weighted, with_penalty
 from crystalrl.agents.twins import TwinCritics, policy_network
 from crystalrl.random import Streams
 from crystalrl.types import Batch, Evaluation
@@ -92,21 +92,29 @@ class SAC(Agent):
         value = self.twins(self.target, then, action, batch.context).amin(-1)
         return batch.reward + batch.discount * (value - self._temperature(batch).exp() * log_prob)
 
-    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
-        """One step per lane: weighted TD loss, policy loss, temperature loss, anchor loss, the method's penalty."""
+    def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
+        """What `update` lowers [L]: weighted TD loss, policy loss, temperature loss, anchor loss, the method's penalty;
+        and the mean |TD error| of the twins [L, B].
+        """
         obs = plain(batch.obs)
         goal = self.td_target(batch, normals(self.streams, obs, self.size)).unsqueeze(-1)
         q, policy = self.twins(self.critics, obs, batch.action, batch.context), self.policy(obs, batch.context)
         td_error = goal - q
-        loss = weighted(0.5 * td_error.square().sum(-1), batch.weight)
-        loss = loss + self._policy_loss(batch, obs, policy)
+        loss = weighted(0.5 * td_error.square().sum(-1), batch.weight) + self._policy_loss(batch, obs, policy)
         if batch.anchor is not None:
             loss = loss + anchor_loss({"q": q, "policy": policy}, batch.anchor, {"policy": gaussian_kl})
-        extra = method.penalty(self.theta) if method is not None else None
-        if extra is not None:
-            loss = loss + extra
-        self._step(loss)
-        return Update(td_error.detach().abs().mean(-1), loss.detach())
+        return with_penalty(loss, method, self.theta), td_error.detach().abs().mean(-1)
+
+    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
+        """One gradient step per lane, of everything at once."""
+        loss, td_error = self.loss(batch, method)
+        parts = (self.theta, self.critics, self.log_alpha)
+        gradients = torch.autograd.grad(loss.sum(), parts)
+        for part, gradient, optimiser in zip(parts, gradients, self.optimisers.values(), strict=True):
+            optimiser.step(part, gradient)
+        with torch.no_grad():
+            self.target.lerp_(self.critics, self.params.target_rate)
+        return Update(td_error, loss.detach())
 
     def _policy_loss(self, batch: Batch, obs: Tensor, policy: Tensor) -> Tensor:
         """[L]: α·log π − min Q for the policy, −log α·(log π + target entropy) for the temperature."""
@@ -116,14 +124,6 @@ class SAC(Agent):
         surprise = log_prob.detach() + self.params.entropy * self.size
         loss: Tensor = log_alpha.detach().exp() * log_prob - value - log_alpha * surprise
         return loss.mean(-1)
-
-    def _step(self, loss: Tensor) -> None:
-        parts = (self.theta, self.critics, self.log_alpha)
-        gradients = torch.autograd.grad(loss.sum(), parts)
-        for part, gradient, optimiser in zip(parts, gradients, self.optimisers.values(), strict=True):
-            optimiser.step(part, gradient)
-        with torch.no_grad():
-            self.target.lerp_(self.critics, self.params.target_rate)
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:

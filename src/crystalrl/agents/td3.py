@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crystalrl.agents.base import Agent, AgentParams, Penalty, Spaces, Update, plain, prefixed, refuse
+from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, plain, prefixed, refuse
 from crystalrl.agents.exploring import box, fixed_normals, mixed, normals
-from crystalrl.agents.losses import anchor_loss, weighted
+from crystalrl.agents.losses import Penalty, anchor_loss, weighted, with_penalty
 from crystalrl.agents.twins import TwinCritics, policy_network
 from crystalrl.random import Streams
 from crystalrl.types import Batch, Evaluation
@@ -47,7 +47,8 @@ class TD3(Agent):
         self.critics = self.twins.initial(streams).requires_grad_()
         self.theta_target, self.critics_target = self.theta.detach().clone(), self.critics.detach().clone()
         self.optimisers = {"policy": params.adam(self.theta), "critic": params.adam(self.critics, copies=2)}
-        self._on_host = streams.device.type == "cpu"
+        self.branches = streams.device.type == "cpu"
+        """Whether updates that leave the policy alone skip it; a graph on a device computes it and does not move."""
 
     def policy(self, theta: Tensor, obs: Tensor, context: Tensor | None) -> Tensor:
         """Actions [L, B, A] in [−1, 1]."""
@@ -73,35 +74,39 @@ class TD3(Agent):
         value = self.twins(self.critics_target, then, action, batch.context).amin(-1)
         return batch.reward + batch.discount * value
 
-    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
-        """One step of the critics: weighted TD loss + anchor loss; every `delay` of them one of the policy: policy
-        loss + anchor loss + the method's penalty.
-        """
-        obs, anchors = plain(batch.obs), batch.anchor or {}
+    def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """What the critics lower [L]: weighted TD loss + anchor loss; and the mean |TD error| of the twins [L, B]."""
+        obs = plain(batch.obs)
         goal = self.td_target(batch, normals(self.streams, obs, self.size)).unsqueeze(-1)
         q = self.twins(self.critics, obs, batch.action, batch.context)
         td_error = goal - q
         loss = weighted(0.5 * td_error.square().sum(-1), batch.weight)
-        if "q" in anchors:
-            loss = loss + anchor_loss({"q": q}, {"q": anchors["q"]})
+        if batch.anchor is not None and "q" in batch.anchor:
+            loss = loss + anchor_loss({"q": q}, {"q": batch.anchor["q"]})
+        return loss, td_error.detach().abs().mean(-1)
+
+    def policy_loss(self, batch: Batch, method: Penalty | None = None) -> Tensor:
+        """What the policy lowers [L]: −Q₁ of its actions + anchor loss + the method's penalty."""
+        obs = plain(batch.obs)
+        action = self.policy(self.theta, obs, batch.context)
+        loss = -self.twins(self.critics.detach(), obs, action, batch.context)[..., 0].mean(-1)
+        if batch.anchor is not None and "policy" in batch.anchor:
+            loss = loss + anchor_loss({"policy": action}, {"policy": batch.anchor["policy"]})
+        return with_penalty(loss, method, self.theta)
+
+    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
+        """One gradient step of the critics per lane; every `delay` of them one of the policy and the targets."""
+        loss, td_error = self.loss(batch)
         (gradient,) = torch.autograd.grad(loss.sum(), self.critics)
         self.optimisers["critic"].step(self.critics, gradient)
         now = self.optimisers["critic"].steps % self.params.delay == 0
-        if not self._on_host or bool(now):  # a graph on the device cannot branch: there it computes and does not move
+        if not self.branches or bool(now):
             self._follow(batch, method, now.to(torch.float32))
-        return Update(td_error.detach().abs().mean(-1), loss.detach())
+        return Update(td_error, loss.detach())
 
     def _follow(self, batch: Batch, method: Penalty | None, now: Tensor) -> None:
         """Move the policy uphill and the targets after, where `now` is 1."""
-        obs, anchors = plain(batch.obs), batch.anchor or {}
-        action = self.policy(self.theta, obs, batch.context)
-        loss = -self.twins(self.critics.detach(), obs, action, batch.context)[..., 0].mean(-1)
-        if "policy" in anchors:
-            loss = loss + anchor_loss({"policy": action}, {"policy": anchors["policy"]})
-        extra = method.penalty(self.theta) if method is not None else None
-        if extra is not None:
-            loss = loss + extra
-        (gradient,) = torch.autograd.grad(loss.sum(), self.theta)
+        (gradient,) = torch.autograd.grad(self.policy_loss(batch, method).sum(), self.theta)
         self.optimisers["policy"].step(self.theta, gradient, now)
         with torch.no_grad():
             self.critics_target.lerp_(self.critics, now * self.params.target_rate)

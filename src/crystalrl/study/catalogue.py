@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from crystalrl.agents import DQN, SAC, TD3, Agent, DQNParams, SACParams, Spaces, TD3Params
+from crystalrl.agents import DQN, SAC, TD3, Agent, DQNParams, Rainbow, RainbowParams, SACParams, Spaces, TD3Params
 from crystalrl.memory import CrystalMemory, PrioritizedMemory, ReservoirMemory, UniformMemory
 from crystalrl.memory.prioritized import PrioritizedParams
 from crystalrl.memory.replay import ReplayMemory
@@ -123,6 +123,7 @@ class AgentKind(Kind):
 
 AGENTS: dict[str, AgentKind] = {
     "dqn": AgentKind("double Q-learning, optional dueling", DQNParams, agent=DQN),
+    "rainbow": AgentKind("double, dueling, noisy, n-step, distributional Q-learning", RainbowParams, agent=Rainbow),
     "sac": AgentKind("soft actor-critic, automatic temperature; box actions", SACParams, agent=SAC),
     "td3": AgentKind("twin delayed deterministic policy gradient; box actions", TD3Params, agent=TD3),
 }
