@@ -22,6 +22,9 @@ from torch import Tensor
 from crystalrl import kernels
 from crystalrl.kernels import GOLDEN, MASK, MIX_1, MIX_2, mix_int
 
+WHOLE = 16
+"""Numbers of 8 bytes that are always computed as whole vectors."""
+
 
 class Stream(IntEnum):
     """Independent sequences; the number is part of every saved file, so never reorder them."""
@@ -81,9 +84,13 @@ def normal_from_bits(bits: Tensor, more: Tensor) -> Tensor:
 
 
 def element_normals(start: Tensor, size: int) -> Tensor:
-    """float64[L, size] standard normals of the sequences that begin at start int64[L]."""
-    element = 2 * torch.arange(size, device=start.device)
-    return normal_from_bits(element_bits(start[:, None], element), element_bits(start[:, None], element + 1))
+    """float64[L, size] standard normals of the sequences that begin at start int64[L].
+
+    On CPU logarithms of whole vectors and of the rest behind them may round differently, so a lane fills whole ones.
+    """
+    element = 2 * torch.arange(-(-size // WHOLE) * WHOLE, device=start.device)
+    normal = normal_from_bits(element_bits(start[:, None], element), element_bits(start[:, None], element + 1))
+    return normal[:, :size]
 
 
 def lane_seeds(seed: int | Sequence[int], lanes: int) -> list[int]:

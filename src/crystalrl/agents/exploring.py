@@ -40,11 +40,11 @@ def mixed(action: Tensor, epsilon: Tensor, count: int, streams: Streams) -> Tens
 def normals(streams: Streams, obs: Tensor, size: int) -> Tensor:
     """Standard normals float32[L, B, size] for observations [L, B, …]; one tick."""
     lanes, batch = obs.shape[:2]
-    return streams.normal(Stream.EXPLORE, batch * size).to(torch.float32).view(lanes, batch, size)
+    return streams.normal(Stream.EXPLORE, batch * size).to(torch.float32).reshape(lanes, batch, size)
 
 
 def fixed_normals(streams: Streams, tick: Tensor, obs: Tensor, size: int) -> Tensor:
     """The same, but those that belong to a tick: no stream advances."""
     lanes, batch = obs.shape[:2]
     normal = element_normals(streams.starts(Stream.EVALUATE, tick), batch * size)
-    return normal.to(torch.float32).view(lanes, batch, size)
+    return normal.to(torch.float32).reshape(lanes, batch, size)

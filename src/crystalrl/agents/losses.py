@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from crystalrl.agents.networks import lanewise
 from crystalrl.types import Anchor
 
 
@@ -42,8 +43,8 @@ def gaussian_kl(output: Tensor, target: Tensor) -> Tensor:
     """KL(target ‖ output) [L, B] of diagonal Gaussians given as mean and log σ, [L, B, 2A]."""
     mean, log_std = output.chunk(2, -1)
     old_mean, old_log_std = target.chunk(2, -1)
-    precision = (-2 * log_std).exp()
-    terms = log_std - old_log_std + 0.5 * ((2 * old_log_std).exp() + (mean - old_mean).square()) * precision - 0.5
+    precision, old_variance = lanewise(torch.exp, -2 * log_std), lanewise(torch.exp, 2 * old_log_std)
+    terms = log_std - old_log_std + 0.5 * (old_variance + (mean - old_mean).square()) * precision - 0.5
     return terms.sum(-1)
 
 

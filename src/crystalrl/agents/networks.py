@@ -13,11 +13,14 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from crystalrl.random import Stream, Streams
 
 ROW = 256
 """Rows are padded to a multiple of this, so that sums over a row are taken in pieces of fixed length."""
+WHOLE = 64
+"""Elements that are always computed as whole vectors."""
 SIGMA = 0.5
 """Initial strength of noisy layers, over √fan_in (Fortunato et al. 2018)."""
 FILTERS = {84: ((32, 8, 4), (64, 4, 2), (64, 3, 1)), 10: ((16, 3, 1),)}
@@ -190,11 +193,25 @@ def _factors(network: LaneNetwork, noise: Tensor) -> Sequence[tuple[Tensor, Tens
 def lane_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """x [L, B, in] · weight [L, in, out] + bias [L, 1, out].
 
-    Width 1 is a product and a sum: there `baddbmm` gives other bits for one lane than for several.
+    On CPU other widths than multiples of eight give other bits for one lane than for several, so they are filled up.
     """
-    if weight.shape[-1] == 1:
-        return (x * weight.transpose(1, 2)).sum(-1, keepdim=True) + bias
-    return torch.baddbmm(bias, x, weight)
+    short = -weight.shape[-1] % 8
+    if not short or x.device.type != "cpu":
+        return torch.baddbmm(bias, x, weight)
+    return torch.baddbmm(pad(bias, (0, short)), x, pad(weight, (0, short)))[..., :-short]
+
+
+def lanewise(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """A function of every element of x [L, …]; the same bits for one lane as for many.
+
+    On CPU whole vectors of elements and the rest behind them are computed by different code, which may round
+    differently; so each lane's elements are filled up to whole vectors.
+    """
+    flat = x.flatten(1)
+    short = -flat.shape[1] % WHOLE
+    if not short or x.device.type != "cpu":
+        return function(x.contiguous())
+    return function(pad(flat, (0, short)))[:, : flat.shape[1]].view_as(x)
 
 
 def row_norm(rows: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from torch.nn.functional import softplus
 from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, plain, prefixed, refuse
 from crystalrl.agents.exploring import box, fixed_normals, mixed, normals
 from crystalrl.agents.losses import Penalty, anchor_loss, gaussian_kl, weighted, with_penalty
+from crystalrl.agents.networks import lanewise
 from crystalrl.agents.twins import TwinCritics, policy_network
 from crystalrl.random import Streams
 from crystalrl.types import Batch, Evaluation
@@ -63,7 +64,7 @@ class SAC(Agent):
     @torch.no_grad()
     def greedy(self, obs: Tensor, context: Tensor | None = None) -> Tensor:
         """The policy's mean actions [L, E, A] for observations [L, E, D]."""
-        return torch.tanh(self.network(self.theta, obs, context)[..., : self.size])
+        return lanewise(torch.tanh, self.network(self.theta, obs, context)[..., : self.size])
 
     @torch.no_grad()
     def act(self, obs: Tensor, epsilon: Tensor, context: Tensor | None = None) -> Tensor:
@@ -90,7 +91,7 @@ class SAC(Agent):
         then = plain(batch.next_obs)
         action, log_prob = squashed(self.policy(then, batch.context), noise)
         value = self.twins(self.target, then, action, batch.context).amin(-1)
-        return batch.reward + batch.discount * (value - self._temperature(batch).exp() * log_prob)
+        return batch.reward + batch.discount * (value - lanewise(torch.exp, self._temperature(batch)) * log_prob)
 
     def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
         """What `update` lowers [L]: weighted TD loss, policy loss, temperature loss, anchor loss, the method's penalty;
@@ -122,7 +123,7 @@ class SAC(Agent):
         value = self.twins(self.critics.detach(), obs, action, batch.context).amin(-1)
         log_alpha = self._temperature(batch)
         surprise = log_prob.detach() + self.params.entropy * self.size
-        loss: Tensor = log_alpha.detach().exp() * log_prob - value - log_alpha * surprise
+        loss: Tensor = lanewise(torch.exp, log_alpha.detach()) * log_prob - value - log_alpha * surprise
         return loss.mean(-1)
 
     @torch.no_grad()
@@ -148,7 +149,7 @@ class SAC(Agent):
 def squashed(policy: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
     """Actions [L, B, A] = tanh(mean + σ·noise) and their log-density [L, B]; policy [L, B, 2A]."""
     mean, log_std = policy.chunk(2, -1)
-    raw = mean + log_std.exp() * noise
+    raw = mean + lanewise(torch.exp, log_std) * noise
     density = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
-    volume = 2 * (math.log(2) - raw - softplus(-2 * raw))
-    return torch.tanh(raw), (density - volume).sum(-1)
+    volume = 2 * (math.log(2) - raw - lanewise(softplus, -2 * raw))
+    return lanewise(torch.tanh, raw), (density - volume).sum(-1)

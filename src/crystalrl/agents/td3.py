@@ -10,6 +10,7 @@ from torch import Tensor
 from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, plain, prefixed, refuse
 from crystalrl.agents.exploring import box, fixed_normals, mixed, normals
 from crystalrl.agents.losses import Penalty, anchor_loss, weighted, with_penalty
+from crystalrl.agents.networks import lanewise
 from crystalrl.agents.twins import TwinCritics, policy_network
 from crystalrl.random import Streams
 from crystalrl.types import Batch, Evaluation
@@ -52,7 +53,7 @@ class TD3(Agent):
 
     def policy(self, theta: Tensor, obs: Tensor, context: Tensor | None) -> Tensor:
         """Actions [L, B, A] in [−1, 1]."""
-        return torch.tanh(self.network(theta, obs, context))
+        return lanewise(torch.tanh, self.network(theta, obs, context))
 
     @torch.no_grad()
     def greedy(self, obs: Tensor, context: Tensor | None = None) -> Tensor:
