@@ -44,3 +44,23 @@ class Bad(gymnasium.Env):
         except FileExistsError:
             return False
         return True
+
+
+class CrashingCartPole(gymnasium.Wrapper):
+    """A CartPole of another length than usual dies at its 30th step; only the first of all."""
+
+    steps = 0
+
+    def step(self, action):
+        self.steps += self.unwrapped.length != 0.5
+        if self.steps == 30:
+            try:
+                Path(os.environ["BAD_FILE"]).open("x").close()
+                os._exit(9)
+            except FileExistsError:
+                pass
+        return self.env.step(action)
+
+
+def crashing_cartpole() -> gymnasium.Env:
+    return CrashingCartPole(gymnasium.make("CartPole-v1"))

@@ -1,13 +1,18 @@
 """Workers: the same as in this process, and what a crash, a hang or an exception leaves behind."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+from crystalrl.study.plan import plan
+from crystalrl.study.run import Scored, run
+from crystalrl.study.spec import RunSpec
+from crystalrl.suites import classic
 from crystalrl.suites.classic import suite
 from crystalrl.suites.gym import GymSuite, GymWorld, Sizes, Task
-from crystalrl.suites.workers import STRIKES
+from crystalrl.suites.workers import STRIKES, Incident
 
 MAKE = "tests.suites.bad_environments:Bad"
 
@@ -92,9 +97,11 @@ def test_what_a_dying_worker_had_finished_is_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize("workers", [0, 1])
 def test_an_environment_that_always_fails_ends_the_run_with_its_name(workers: int) -> None:
     world = begun(bad_suite(workers, "raise" if workers == 0 else "exit", at=1), envs=1)
+    go = torch.zeros(2, 1, dtype=torch.int64)
+    for _ in range(STRIKES - 1):
+        world.step(go)
     with pytest.raises(RuntimeError, match=rf"failed {STRIKES} times in a row: lane 1, environment 0, bad"):
-        for _ in range(STRIKES):
-            world.step(torch.zeros(2, 1, dtype=torch.int64))
+        world.step(go)
 
 
 def test_a_world_goes_on_from_its_state_by_playing_its_episodes_again() -> None:
@@ -111,3 +118,16 @@ def test_a_world_goes_on_from_its_state_by_playing_its_episodes_again() -> None:
         a, b = one.step(action), two.step(action)
         assert torch.equal(a.next_obs, b.next_obs)
         assert torch.equal(a.truncated, b.truncated)
+
+
+def test_a_study_reports_a_crash_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crashing = replace(classic.FAMILIES["cartpole"], make="tests.suites.bad_environments:crashing_cartpole")
+    monkeypatch.setitem(classic.FAMILIES, "cartpole", crashing)
+    monkeypatch.setenv("CRYSTALRL_WORKERS", "2")
+    monkeypatch.setenv("BAD_FILE", str(tmp_path / "done"))
+    fields = {"seeds": (0, 1), "steps": 400, "capacity": 300, "batch": 32, "envs": 2, "episodes": 2, "warmup": 50}
+    events = list(run(plan({"row": RunSpec("cartpole-2", **fields)})[0]))
+    (incident,) = [event for event in events if isinstance(event, Incident)]
+    assert incident.task.startswith("task 2")
+    assert "exit code 9" in incident.what
+    assert [event.after for event in events if isinstance(event, Scored)] == [0, 1, 2]

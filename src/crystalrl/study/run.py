@@ -110,8 +110,9 @@ class Learner:
 
     def incidents(self) -> Iterator[Incident]:
         """What went wrong in environments since the last call."""
-        while self.world.incidents:
-            yield self.world.incidents.pop(0)
+        for place in (self.world, self.scorer):
+            yield from place.incidents
+            place.incidents.clear()
 
     def score_all(self) -> Tensor:
         """float64[L, S] on every stage."""
@@ -143,6 +144,7 @@ def run(group: Group, device: torch.device | str = "cpu") -> Iterator[Event]:
             yield event
         learner.end(stage)
         yield Scored(stage + 1, learner.score_all())
+    yield from learner.incidents()
 
 
 def interact(learner: Learner, stage: int) -> Iterator[Progress]:

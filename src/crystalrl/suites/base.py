@@ -66,6 +66,10 @@ class Suite(Protocol):
 class Scorer(Protocol):
     """Plays fixed test episodes, the same ones at every call."""
 
+    @property
+    def incidents(self) -> list[Incident]:
+        """As a world's."""
+
     def score(self, policy: Policy, stage: Tensor) -> Tensor:
         """Mean score float64[L, M] of stages int64[L, M]."""
 

@@ -182,6 +182,11 @@ class GymScorer:
     def __init__(self, suite: GymSuite, episodes: int) -> None:
         self.suite, self.world = suite, GymWorld(suite, episodes, Stream.EVALUATE)
 
+    @property
+    def incidents(self) -> list[Incident]:
+        """What went wrong so far; an episode that was cut off counts with what it had."""
+        return self.world.incidents
+
     def score(self, policy: Policy, stage: Tensor) -> Tensor:
         """float64[L, M] of stages int64[L, M]."""
         return torch.stack([self._play(policy, column) for column in stage.cpu().unbind(1)], dim=1)

@@ -151,6 +151,7 @@ class NavScorer:
     def __init__(self, suite: Nav, episodes: int) -> None:
         self.suite, self.episodes = suite, episodes
         self.worlds: dict[int, NavWorld] = {}
+        self.incidents: list[Incident] = []
 
     def score(self, policy: Policy, stage: Tensor) -> Tensor:
         """Success rate float64[L, M] of stages int64[L, M] under a policy."""
