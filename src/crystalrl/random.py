@@ -22,6 +22,9 @@ from torch import Tensor
 from crystalrl import kernels
 from crystalrl.kernels import GOLDEN, MASK, MIX_1, MIX_2, mix_int
 
+WHOLE = 16
+"""Numbers of 8 bytes that are always computed as whole vectors."""
+
 
 class Stream(IntEnum):
     """Independent sequences; the number is part of every saved file, so never reorder them."""
@@ -78,6 +81,16 @@ def normal_from_bits(bits: Tensor, more: Tensor) -> Tensor:
     """Two sets of random bits → float64 standard normals (Box–Muller, the cosine half)."""
     radius = torch.sqrt(-2.0 * torch.log1p(-to_unit(bits)))
     return radius * torch.cos((2.0 * math.pi) * to_unit(more))
+
+
+def element_normals(start: Tensor, size: int) -> Tensor:
+    """float64[L, size] standard normals of the sequences that begin at start int64[L].
+
+    On CPU logarithms of whole vectors and of the rest behind them may round differently, so a lane fills whole ones.
+    """
+    element = 2 * torch.arange(-(-size // WHOLE) * WHOLE, device=start.device)
+    normal = normal_from_bits(element_bits(start[:, None], element), element_bits(start[:, None], element + 1))
+    return normal[:, :size]
 
 
 def lane_seeds(seed: int | Sequence[int], lanes: int) -> list[int]:
@@ -144,9 +157,7 @@ class Streams:
 
     def normal(self, stream: Stream, size: int) -> Tensor:
         """float64[L, size] standard normals; one tick."""
-        element = 2 * torch.arange(size, device=self.device)
-        start = self.next_start(stream)[:, None]
-        return normal_from_bits(element_bits(start, element), element_bits(start, element + 1))
+        return element_normals(self.next_start(stream), size)
 
     def at(self, stream: Stream, number: Tensor) -> Tensor:
         """float64 like `number` [L, …]: the uniform that belongs to the number-th event of each lane; no tick."""

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from crystalrl.agents import DQN, DQNParams
+from crystalrl.agents import DQN, DQNParams, Spaces
 from crystalrl.random import Streams
 from crystalrl.study.plan import plan
 from crystalrl.study.run import Curve, run
@@ -12,7 +12,7 @@ from crystalrl.types import Anchor, Batch
 
 
 def agent(**params: object) -> DQN:
-    return DQN(3, 2, DQNParams(width=8, **params), Streams([1, 2]))
+    return DQN(Spaces((3,), 2), DQNParams(width=8, **params), Streams([1, 2]))
 
 
 def batch(size: int = 6, **changes: object) -> Batch:
@@ -79,7 +79,7 @@ def test_a_restored_agent_goes_on_as_the_original() -> None:
         learner.update(batch(reward=torch.ones(2, 6)))
     assert torch.equal(one.theta, two.theta)
     with pytest.raises(ValueError, match=r"^state theta: wanted"):
-        DQN(3, 2, DQNParams(width=8), Streams([1])).load_state_dict(one.state_dict())
+        DQN(Spaces((3,), 2), DQNParams(width=8), Streams([1])).load_state_dict(one.state_dict())
 
 
 def test_dqn_balances_the_pole() -> None:

@@ -5,17 +5,17 @@ import itertools
 import pytest
 import torch
 
-from crystalrl.agents.networks import LaneMLP
+from crystalrl.agents.networks import LaneNetwork
 from crystalrl.methods.ewc import EWC, EWCParams, fisher_diagonal
 from crystalrl.random import Streams
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "dueling"])
-def network(request: pytest.FixtureRequest) -> LaneMLP:
-    return LaneMLP(3, [6, 5], 2, dueling=request.param)
+def network(request: pytest.FixtureRequest) -> LaneNetwork:
+    return LaneNetwork((3,), [6, 5], 2, dueling=request.param)
 
 
-def squared_gradients(network: LaneMLP, theta: torch.Tensor, obs: torch.Tensor) -> torch.Tensor:
+def squared_gradients(network: LaneNetwork, theta: torch.Tensor, obs: torch.Tensor) -> torch.Tensor:
     """Mean over samples of Σ_a (∂Q_a/∂θ)² by one backward pass per sample and action."""
     total = torch.zeros_like(theta)
     for sample, action in itertools.product(range(obs.shape[1]), range(2)):
@@ -24,7 +24,7 @@ def squared_gradients(network: LaneMLP, theta: torch.Tensor, obs: torch.Tensor) 
     return total / obs.shape[1]
 
 
-def test_the_fisher_over_all_signs_is_the_mean_squared_gradient_of_every_sample(network: LaneMLP) -> None:
+def test_the_fisher_over_all_signs_is_the_mean_squared_gradient_of_every_sample(network: LaneNetwork) -> None:
     theta = network.initial(Streams([1, 2])).requires_grad_()
     obs = torch.randn(2, 7, 3, generator=torch.Generator().manual_seed(0))
     signs = [torch.tensor(pair).expand(2, 7, 2) for pair in itertools.product((-1.0, 1.0), repeat=2)]
@@ -32,14 +32,14 @@ def test_the_fisher_over_all_signs_is_the_mean_squared_gradient_of_every_sample(
     torch.testing.assert_close(measured, squared_gradients(network, theta, obs), rtol=1e-4, atol=1e-7)
 
 
-def test_padding_has_no_fisher(network: LaneMLP) -> None:
+def test_padding_has_no_fisher(network: LaneNetwork) -> None:
     theta = network.initial(Streams([1])).requires_grad_()
     assert not fisher_diagonal(network, theta, torch.ones(1, 4, 3), torch.ones(1, 4, 2))[:, network.used :].any()
 
 
 class Agent:
     def __init__(self) -> None:
-        self.network, self.actions = LaneMLP(3, [4], 2), 2
+        self.network = LaneNetwork((3,), [4], 2)
         self.theta = self.network.initial(Streams([1, 2])).requires_grad_()
 
 
@@ -52,7 +52,7 @@ class Replay:
         self.obs = obs
 
     def sample(self, size: int) -> object:
-        return type("Drawn", (), {"obs": self.obs[:, :size]})
+        return type("Drawn", (), {"obs": self.obs[:, :size], "context": None})
 
 
 def test_two_tasks_penalise_as_the_sum_of_their_own_penalties() -> None:

@@ -8,12 +8,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from crystalrl import random as random_module
+from crystalrl.agents import DQN, SAC, TD3, DQNParams, Rainbow, RainbowParams, SACParams, Spaces, TD3Params
 from crystalrl.memory import crystal_ledger, intake
 from crystalrl.random import Stream
 from crystalrl.study.capture import BURN_IN, Captured
 from crystalrl.study.plan import plan
 from crystalrl.study.run import Learner
 from crystalrl.study.spec import RunSpec
+from crystalrl.types import Anchor, Batch
 from tests.study.test_run import DESIGNS, name
 
 
@@ -87,6 +89,35 @@ def test_acting_storing_and_learning_never_wait_for_the_device(design: dict[str,
     with OnlyHere():
         learner.collect()
         learner.learn()
+
+
+AGENTS = {
+    "rainbow": (Rainbow, RainbowParams(), Spaces((4,), 3)),
+    "rainbow, frames": (Rainbow, RainbowParams(multi_head=True), Spaces((10, 10, 4), 3, 2)),
+    "dqn, schedule": (DQN, DQNParams(schedule="cosine", layer_norm=True, dueling=True), Spaces((4,), 3)),
+    "sac": (SAC, SACParams(), Spaces((4,), (3,))),
+    "sac, heads": (SAC, SACParams(multi_head=True, task_temperature=True), Spaces((4,), (3,), 2)),
+    "td3": (TD3, TD3Params(schedule="robbins-monro"), Spaces((4,), (3,))),
+}
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_agents_never_wait_for_the_device(name: str) -> None:
+    made, params, spaces = AGENTS[name]
+    agent = made(spaces, params, random_module.Streams([0, 1], "meta"))
+    with torch.device("meta"):
+        obs, ones = torch.ones(2, 5, *spaces.obs), torch.ones(2, 5)
+        count = isinstance(spaces.action, int)
+        action = torch.zeros(2, 5, dtype=torch.int64) if count else torch.zeros(2, 5, *spaces.action)
+        context, index = torch.zeros(2, 5, dtype=torch.int32), torch.zeros(2, 5, dtype=torch.int64)
+        held = {key: Anchor(torch.zeros(2, 5, *shape), ones) for key, shape in agent.anchors.items()}
+        epsilon = torch.ones(())
+    batch = Batch(obs, action, ones, obs, ones, ones, index, context, held)
+    with OnlyHere():
+        agent.act(obs, epsilon, context)
+        agent.greedy(obs, context)
+        agent.update(batch)
+        agent.evaluate(batch)
 
 
 @pytest.mark.cuda

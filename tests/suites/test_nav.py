@@ -25,7 +25,7 @@ def test_the_first_pass_of_a_redefined_suite_is_the_plain_suite() -> None:
 
 def test_hidden_tasks_show_landmarks_instead_of_an_id_and_carry_no_context() -> None:
     shown, hidden = Nav("nav-3", [0]), Nav("nav-3-hidden", [0])
-    assert (shown.obs, hidden.obs) == (2 + 3, 2 + 6)
+    assert (shown.obs, hidden.obs) == ((2 + 3,), (2 + 6,))
     assert torch.equal(shown.goal, hidden.goal)
     world = hidden.world(4)
     sights = []
@@ -48,7 +48,7 @@ def walk_home(suite: Nav, stage: int) -> object:
     """A policy that knows the goal and the permutation."""
     moves = torch.tensor(MOVES)
 
-    def policy(obs: torch.Tensor) -> torch.Tensor:
+    def policy(obs: torch.Tensor, context: torch.Tensor | None = None) -> torch.Tensor:
         position = (obs[..., :2] + 2) / 4
         after = position[:, :, None] + STRIDE * moves[suite.permutation[:, stage]][:, None]
         return (after - suite.goal[:, stage][:, None, None]).norm(dim=-1).argmin(-1)
@@ -61,7 +61,7 @@ def test_who_knows_goal_and_permutation_always_arrives_and_who_stands_still_seld
     scorer, stages = suite.scorer(32), every_stage(suite, 8, "cpu")
     assert scorer.score(walk_home(suite, 1), stages)[:, 1].mean() > 0.99
     still = (suite.permutation[:, 1] == 4).int().argmax(-1)
-    stand = scorer.score(lambda obs: still[:, None].expand(obs.shape[:2]), stages)
+    stand = scorer.score(lambda obs, context: still[:, None].expand(obs.shape[:2]), stages)
     assert stand[:, 1].mean() < 0.2
 
 

@@ -1,5 +1,22 @@
 """Agents that learn many lanes at once; they know batches, weights and anchors, and nothing of memories."""
 
-from crystalrl.agents.dqn import DQN, DQNParams, Update
+from crystalrl.agents.base import Agent, AgentParams, Spaces, Update
+from crystalrl.agents.dqn import DQN, DQNParams
+from crystalrl.agents.rainbow import Rainbow, RainbowParams
+from crystalrl.agents.sac import SAC, SACParams
+from crystalrl.agents.td3 import TD3, TD3Params
 
-__all__ = ["DQN", "DQNParams", "Update"]
+__all__ = [
+    "DQN",
+    "SAC",
+    "TD3",
+    "Agent",
+    "AgentParams",
+    "DQNParams",
+    "Rainbow",
+    "RainbowParams",
+    "SACParams",
+    "Spaces",
+    "TD3Params",
+    "Update",
+]

@@ -13,79 +13,205 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from crystalrl.random import Stream, Streams
 
 ROW = 256
 """Rows are padded to a multiple of this, so that sums over a row are taken in pieces of fixed length."""
+WHOLE = 64
+"""Elements that are always computed as whole vectors."""
+SIGMA = 0.5
+"""Initial strength of noisy layers, over √fan_in (Fortunato et al. 2018)."""
+FILTERS = {84: ((32, 8, 4), (64, 4, 2), (64, 3, 1)), 10: ((16, 3, 1),)}
+"""(channels, kernel, stride) of the convolutions for frames of at least this size (Mnih et al. 2015; Young and Tian
+2019)."""
 
 Tap = Callable[[int, Tensor, Tensor], Tensor]
-"""Sees (layer, input [L, B, in], output [L, B, out]) and returns the output to go on with."""
+"""Sees (layer, input [L, B, in], output [L, B, out]) and returns the output to go on with. Of a convolution: the
+patches and outputs [L, B·Q, …] at its Q positions."""
+Shape = tuple[int, ...]
+Layer = tuple[Tensor, Tensor]
 
 
-class LaneMLP:
-    """A multi-layer perceptron with ReLU; with `dueling`, two linear heads V and A and Q = V + A − mean A.
+class LaneNetwork:
+    """A perceptron with ReLU on vectors (D,), or on frames (H, W, C) behind convolutions.
+
+    `outputs` A numbers per head, each a distribution over `atoms` where there are several; the context chooses the
+    head. With `dueling`, two linear layers V and A and Q = V + A − mean A. With `layer_norm` every hidden layer is
+    normalised before ReLU (without own scale: the next layer has one). With `noisy` every linear layer also has
+    strengths of noise, that follow all weights in theta: without noise it is the plain network.
 
     Invariant: `split(theta)` gives one (weight [L, in, out], bias [L, 1, out]) per layer, as views of theta.
     """
 
-    def __init__(self, inputs: int, hidden: Sequence[int], outputs: int, dueling: bool = False) -> None:
-        if not hidden or min(inputs, outputs, *hidden) < 1:
+    def __init__(
+        self,
+        inputs: Shape,
+        hidden: Sequence[int],
+        outputs: int,
+        *,
+        dueling: bool = False,
+        layer_norm: bool = False,
+        heads: int = 1,
+        atoms: int = 1,
+        noisy: bool = False,
+    ) -> None:
+        if not hidden or min(outputs, heads, atoms, *inputs, *hidden) < 1:
             raise ValueError(f"network: wanted positive widths and a hidden layer, got {inputs}, {hidden}, {outputs}")
-        widths = [inputs, *hidden]
-        self.layers = [*pairwise(widths), (widths[-1], outputs)]
+        self.inputs, self.outputs, self.heads, self.atoms = inputs, outputs, heads, atoms
+        self.dueling, self.layer_norm, self.noisy, self.depth = dueling, layer_norm, noisy, len(hidden)
+        self.filters, folded, flat = _convolutions(inputs)
+        widths = [flat, *hidden]
+        linear = [*pairwise(widths), (widths[-1], heads * outputs * atoms)]
         if dueling:
-            self.layers.append((widths[-1], 1))
-        self.dueling, self.depth = dueling, len(hidden)
-        sizes = [size for fan_in, fan_out in self.layers for size in (fan_in * fan_out, fan_out)]
+            linear.append((widths[-1], heads * atoms))
+        self.layers = [*folded, *linear]
+        noise = linear if noisy else []
+        sizes = [size for fan_in, fan_out in [*self.layers, *noise] for size in (fan_in * fan_out, fan_out)]
         self.used = sum(sizes)
         self.size = -(-self.used // ROW) * ROW
         self._sizes = [*sizes, self.size - self.used]
+        self._shapes = [*self.layers, *noise]
+        self.noise_size = sum(fan_in + fan_out for fan_in, fan_out in noise)
+        """Normal numbers [L, ·] that one noisy pass takes."""
 
-    def split(self, theta: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """(weight [L, in, out], bias [L, 1, out]) of every layer."""
+    def split(self, theta: Tensor) -> list[Layer]:
+        """(weight [L, in, out], bias [L, 1, out]) of every layer; then those of the noise, if there is any."""
         pieces = theta.split(self._sizes, dim=1)
         return [
-            (pieces[2 * i].unflatten(1, shape), pieces[2 * i + 1].unsqueeze(1)) for i, shape in enumerate(self.layers)
+            (pieces[2 * i].unflatten(1, shape), pieces[2 * i + 1].unsqueeze(1)) for i, shape in enumerate(self._shapes)
         ]
 
-    def __call__(self, theta: Tensor, obs: Tensor, tap: Tap | None = None) -> Tensor:
-        """Outputs [L, B, A] for observations [L, B, D]."""
-        layers = self.split(theta)
-        hidden = obs
-        for i in range(self.depth):
-            hidden = torch.relu(self._layer(i, hidden, layers[i], tap))
-        out = self._layer(self.depth, hidden, layers[self.depth], tap)
-        if not self.dueling:
-            return out
-        value = self._layer(self.depth + 1, hidden, layers[self.depth + 1], tap)
-        return value + out - out.mean(-1, keepdim=True)
+    def __call__(
+        self,
+        theta: Tensor,
+        obs: Tensor,
+        context: Tensor | None = None,
+        tap: Tap | None = None,
+        noise: Tensor | None = None,
+    ) -> Tensor:
+        """Outputs [L, B, A], or [L, B, A, atoms], for observations [L, B, …] and contexts int[L, B].
 
-    def _layer(self, index: int, x: Tensor, layer: tuple[Tensor, Tensor], tap: Tap | None) -> Tensor:
-        out = lane_linear(x, *layer)
-        return out if tap is None else tap(index, x, out)
+        noise [L, noise_size]: standard normals for the noisy layers; None: no noise.
+        """
+        run = _Pass(self, self.split(theta), tap, noise)
+        hidden = run.convolve(obs)
+        for _ in range(self.depth):
+            out = run.linear(hidden)
+            hidden = torch.relu(torch.nn.functional.layer_norm(out, out.shape[-1:]) if self.layer_norm else out)
+        out = self._headed(run.linear(hidden), self.outputs, context)
+        if self.dueling:
+            value = self._headed(run.linear(hidden), 1, context)
+            out = value + out - out.mean(2, keepdim=True)
+        return out if self.atoms > 1 else out.squeeze(-1)
+
+    def _headed(self, out: Tensor, width: int, context: Tensor | None) -> Tensor:
+        """[L, B, width, atoms] of each sample's own head."""
+        parts: Tensor = out.unflatten(-1, (self.heads, width, self.atoms))
+        if self.heads == 1:
+            return parts.squeeze(2)
+        if context is None:
+            raise ValueError(f"context: wanted one of {self.heads} heads for each observation, got none")
+        own = context.to(torch.int64)[..., None, None, None].expand(-1, -1, 1, *parts.shape[3:])
+        return parts.gather(2, own).squeeze(2)
 
     def initial(self, streams: Streams) -> Tensor:
         """float32[L, P]: uniform in ±1/√fan_in, one tick of the initialisation stream per layer."""
         lanes = len(streams.seeds)
         theta = torch.zeros(lanes, self.size, device=streams.device)
         at = 0
-        for fan_in, fan_out in self.layers:
+        for i, (fan_in, fan_out) in enumerate(self._shapes):
             width = (fan_in + 1) * fan_out
-            uniform = streams.uniform(Stream.INITIALISE, width)
-            theta[:, at : at + width] = ((2 * uniform - 1) / math.sqrt(fan_in)).to(torch.float32)
+            if i < len(self.layers):
+                uniform = streams.uniform(Stream.INITIALISE, width)
+                theta[:, at : at + width] = ((2 * uniform - 1) / math.sqrt(fan_in)).to(torch.float32)
+            else:
+                theta[:, at : at + width] = SIGMA / math.sqrt(fan_in)
             at += width
         return theta
+
+
+class _Pass:
+    """One pass through the layers, in order."""
+
+    def __init__(self, network: LaneNetwork, layers: list[Layer], tap: Tap | None, noise: Tensor | None) -> None:
+        self.network, self.layers, self.tap, self.at = network, layers, tap, 0
+        self.noise = list(_factors(network, noise)) if noise is not None else []
+
+    def linear(self, x: Tensor) -> Tensor:
+        """The next layer on x [L, B, in]."""
+        index, self.at = self.at, self.at + 1
+        out = lane_linear(x, *self.layers[index])
+        place = index - len(self.network.filters)
+        if self.noise and place >= 0:
+            before, after = self.noise[place]
+            out = out + after * lane_linear(before * x, *self.layers[len(self.network.layers) + place])
+        return out if self.tap is None else self.tap(index, x, out)
+
+    def convolve(self, obs: Tensor) -> Tensor:
+        """float[L, B, D] of observations [L, B, …]: a convolution is a linear layer on patches, so that lanes fold
+        into one product and give the same bits alone as among others.
+        """
+        if len(self.network.inputs) == 1:
+            return obs
+        lanes, batch = obs.shape[:2]
+        x = obs.to(torch.float32).flatten(0, 1)
+        if obs.dtype == torch.uint8:
+            x = x / 255
+        for _, kernel, stride in self.network.filters:
+            patches = x.unfold(1, kernel, stride).unfold(2, kernel, stride)  # [L·B, h, w, C, k, k]
+            high, wide = patches.shape[1:3]
+            out = self.linear(patches.reshape(lanes, batch * high * wide, -1))
+            x = torch.relu(out).view(lanes * batch, high, wide, -1)
+        return x.reshape(lanes, batch, -1)
+
+
+def _convolutions(inputs: Shape) -> tuple[list[tuple[int, int, int]], list[tuple[int, int]], int]:
+    """The filters for observations of a shape, their (in, out) as linear layers on patches, and the width behind."""
+    if len(inputs) == 1:
+        return [], [], inputs[0]
+    if len(inputs) != 3 or min(inputs[:2]) < min(FILTERS):
+        raise ValueError(f"network: wanted vectors (D,) or frames (H, W, C) of at least 10 × 10, got {inputs}")
+    high, wide, channels = inputs
+    filters = list(FILTERS[max(size for size in FILTERS if size <= min(high, wide))])
+    layers = []
+    for out, kernel, stride in filters:
+        layers.append((channels * kernel**2, out))
+        high, wide, channels = (high - kernel) // stride + 1, (wide - kernel) // stride + 1, out
+    return filters, layers, high * wide * channels
+
+
+def _factors(network: LaneNetwork, noise: Tensor) -> Sequence[tuple[Tensor, Tensor]]:
+    """Factorised noise f(ε) = sign ε·√|ε| of every linear layer: [L, 1, in] and [L, 1, out]."""
+    shaped = (noise.sign() * noise.abs().sqrt()).unsqueeze(1)
+    linear = network.layers[len(network.filters) :]
+    pieces = shaped.split([width for layer in linear for width in layer], dim=-1)
+    return [(pieces[2 * i], pieces[2 * i + 1]) for i in range(len(linear))]
 
 
 def lane_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """x [L, B, in] · weight [L, in, out] + bias [L, 1, out].
 
-    Width 1 is a product and a sum: there `baddbmm` gives other bits for one lane than for several.
+    On CPU other widths than multiples of eight give other bits for one lane than for several, so they are filled up.
     """
-    if weight.shape[-1] == 1:
-        return (x * weight.transpose(1, 2)).sum(-1, keepdim=True) + bias
-    return torch.baddbmm(bias, x, weight)
+    short = -weight.shape[-1] % 8
+    if not short or x.device.type != "cpu":
+        return torch.baddbmm(bias, x, weight)
+    return torch.baddbmm(pad(bias, (0, short)), x, pad(weight, (0, short)))[..., :-short]
+
+
+def lanewise(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """A function of every element of x [L, …]; the same bits for one lane as for many.
+
+    On CPU whole vectors of elements and the rest behind them are computed by different code, which may round
+    differently; so each lane's elements are filled up to whole vectors.
+    """
+    flat = x.flatten(1)
+    short = -flat.shape[1] % WHOLE
+    if not short or x.device.type != "cpu":
+        return function(x.contiguous())
+    return function(pad(flat, (0, short)))[:, : flat.shape[1]].view_as(x)
 
 
 def row_norm(rows: Tensor) -> Tensor:

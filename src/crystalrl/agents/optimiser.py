@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -12,6 +12,12 @@ from crystalrl.agents.networks import row_norm
 
 PerLane = float | Sequence[float]
 FIRST_DECAY, SECOND_DECAY, STABLE = 0.9, 0.999, 1e-8
+SCHEDULES: dict[str, Callable[[Tensor], Tensor] | None] = {
+    "constant": None,
+    "cosine": lambda t: 0.5 + 0.5 * torch.cos(math.pi * t.clamp_max(1.0)),
+    "robbins-monro": lambda t: 1.0 / (1.0 + t),
+}
+"""Factor of the learning rate after t horizons."""
 _LOGARITHMS = (math.log(FIRST_DECAY), math.log(SECOND_DECAY))
 
 
@@ -32,23 +38,38 @@ def clipped(gradient: Tensor, limit: float) -> tuple[Tensor, Tensor]:
 class LaneAdam:
     """Adam (Kingma and Ba 2015), a learning rate per lane. All state is on the device and changed in place.
 
-    Invariant: `steps` counts the calls; the moments have the shape of the parameters.
+    `schedule` lowers the rate with the steps t over a horizon T: "constant"; "cosine", ½ + ½·cos(π·t/T), 0 from T on;
+    "robbins-monro", 1 / (1 + t/T), whose sum diverges while that of its squares does not (Robbins and Monro 1951).
+
+    Invariant: `steps` counts the steps taken; the moments have the shape of the parameters.
     """
 
-    def __init__(self, theta: Tensor, learning_rate: PerLane) -> None:
+    def __init__(
+        self, theta: Tensor, learning_rate: PerLane, schedule: str = "constant", horizon: int = 100_000
+    ) -> None:
         self.rate = lane_column("learning_rate", learning_rate, theta.shape[0], theta.device)
+        self.factor, self.horizon = SCHEDULES[schedule], horizon
         self.first, self.second = torch.zeros_like(theta), torch.zeros_like(theta)
         self.steps = torch.zeros((), dtype=torch.int64, device=theta.device)
 
     @torch.no_grad()
-    def step(self, theta: Tensor, gradient: Tensor) -> None:
-        """Move theta [L, P] in place along the gradient [L, P]."""
-        self.steps += 1
-        self.first.lerp_(gradient, 1 - FIRST_DECAY)
-        self.second.mul_(SECOND_DECAY).addcmul_(gradient, gradient, value=1 - SECOND_DECAY)
-        first_bias, second_bias = (-torch.expm1(self.steps.double() * rate).float() for rate in _LOGARITHMS)
+    def step(self, theta: Tensor, gradient: Tensor, when: Tensor | None = None) -> None:
+        """Move theta [L, P] in place along the gradient [L, P]; where `when` (a scalar 0 or 1) is 0, nothing."""
+        rate = self.rate if self.factor is None else self.rate * self.factor(self.steps / self.horizon)
+        if when is None:
+            self.steps += 1
+            self.first.lerp_(gradient, 1 - FIRST_DECAY)
+            self.second.mul_(SECOND_DECAY).addcmul_(gradient, gradient, value=1 - SECOND_DECAY)
+        else:
+            self.steps += when.to(torch.int64)
+            self.first.lerp_(gradient, (1 - FIRST_DECAY) * when)
+            self.second.lerp_(gradient.square(), (1 - SECOND_DECAY) * when)
+            rate = rate * when
+        first_bias, second_bias = (-torch.expm1(self.steps.double() * decay).float() for decay in _LOGARITHMS)
+        if when is not None:  # before the first step both are 0, and so is the rate
+            first_bias, second_bias = first_bias.clamp_min(1e-3), second_bias.clamp_min(1e-6)
         spread = (self.second / second_bias).sqrt_().add_(STABLE)
-        theta.sub_((self.first * (self.rate / first_bias)).div_(spread))
+        theta.sub_((self.first * (rate / first_bias)).div_(spread))
 
     def tensors(self) -> dict[str, Tensor]:
         """Live tensors that make up the state."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from torch import Tensor
 
-from crystalrl.agents.networks import LaneMLP
+from crystalrl.agents.networks import LaneNetwork, Shape
 from crystalrl.memory.replay import ReplayMemory
 from crystalrl.types import Batch, Evaluation
 
@@ -14,9 +15,9 @@ from crystalrl.types import Batch, Evaluation
 class Learner(Protocol):
     """What methods need of an agent."""
 
-    network: LaneMLP
+    network: LaneNetwork
     theta: Tensor
-    actions: int
+    anchors: Mapping[str, Shape]
 
     def evaluate(self, batch: Batch) -> Evaluation: ...
 
@@ -31,7 +32,7 @@ class Method:
         """Called after the last step of a task."""
 
     def stored(self, slots: Tensor) -> None:
-        """Called with the slots int64[L, E] that were just written; −1: nothing was."""
+        """Called with the slots int64[L, E] (or [L, E, n], with n-step returns) just written; −1: nothing was."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Live tensors that make up its state."""

@@ -27,7 +27,8 @@ class DistillParams:
     """Settings of distillation; `coefficient` may be one number per lane."""
 
     coefficient: PerLane = 0.1
-    """Factor of ‖Q − stored Q‖² in the loss of a replayed experience of an earlier task; 0 switches it off."""
+    """Factor of the distance between output and stored output (‖Q − stored Q‖² for Q values) in the loss of a replayed
+    experience of an earlier task; 0 switches it off."""
 
     def __post_init__(self) -> None:
         values = self.coefficient if isinstance(self.coefficient, Sequence) else (self.coefficient,)
@@ -36,19 +37,22 @@ class DistillParams:
 
 
 class Distill(Method):
-    """Outputs by slot. Invariant: `held[l, n]` says whether `outputs[l, n]` belong to the experience in the slot."""
+    """Outputs by slot, of everything the agent can anchor.
+
+    Invariant: `held[l, n]` says whether `outputs[key][l, n]` belong to the experience in the slot.
+    """
 
     def __init__(self, agent: Learner, memory: ReplayMemory, params: DistillParams) -> None:
         lanes, slots, device = memory.lanes, memory.capacity, agent.theta.device
         self.coefficient = lane_column("coefficient", params.coefficient, lanes, device)
-        self.outputs = torch.zeros(lanes, slots, agent.actions, device=device)
+        self.outputs = {key: torch.zeros(lanes, slots, *shape, device=device) for key, shape in agent.anchors.items()}
         self.held = torch.zeros(lanes, slots + 1, device=device)
         """1 or 0, with a spare column for what was not stored."""
 
     def stored(self, slots: Tensor) -> None:
         """What is written anew has no outputs yet."""
-        spare = self.held.shape[1]
-        self.held.scatter_(1, slots + spare * (slots < 0), 0.0)
+        spare, flat = self.held.shape[1], slots.flatten(1)
+        self.held.scatter_(1, flat + spare * (flat < 0), 0.0)
 
     def task_end(self, agent: Learner, memory: ReplayMemory, task: int) -> None:
         """Store the outputs of every experience that has none yet: those of the task that ends."""
@@ -58,22 +62,26 @@ class Distill(Method):
             output = agent.evaluate(_read(memory, slots.expand(memory.lanes, -1))).output
             assert output is not None
             old = self.held[:, part, None] > 0
-            self.outputs[:, part] = torch.where(old, self.outputs[:, part], output["q"])
+            for key, stored in self.outputs.items():
+                stored[:, part] = torch.where(old, stored[:, part], output[key])
         self.held.fill_(1.0)
 
     def augment(self, batch: Batch) -> Batch:
         """The batch with anchors where outputs are stored; elsewhere the coefficient is 0."""
-        target = self.outputs.gather(1, batch.index[..., None].expand(-1, -1, self.outputs.shape[-1]))
         strength = self.held.gather(1, batch.index) * self.coefficient
-        return replace(batch, anchor={"q": Anchor(target, strength)})
+        wanted = {
+            key: stored.gather(1, batch.index[..., None].expand(-1, -1, stored.shape[-1]))
+            for key, stored in self.outputs.items()
+        }
+        return replace(batch, anchor={key: Anchor(target, strength) for key, target in wanted.items()})
 
     def tensors(self) -> dict[str, Tensor]:
-        return {"outputs": self.outputs, "held": self.held}
+        return {**{f"outputs.{key}": stored for key, stored in self.outputs.items()}, "held": self.held}
 
     @property
     def nbytes(self) -> int:
         """Bytes held beside the memory."""
-        return self.outputs.nbytes + self.held.nbytes
+        return sum(stored.nbytes for stored in self.outputs.values()) + self.held.nbytes
 
 
 def _read(memory: ReplayMemory, slots: Tensor) -> Batch:

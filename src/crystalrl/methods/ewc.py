@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crystalrl.agents.networks import ROW, LaneMLP
+from crystalrl.agents.networks import ROW, LaneNetwork
 from crystalrl.agents.optimiser import PerLane, lane_column
 from crystalrl.memory.replay import ReplayMemory
 from crystalrl.methods.base import Learner, Method
@@ -70,10 +70,10 @@ class EWC(Method):
         """Measure the Fisher on replayed experiences and consolidate."""
         size = min(self.params.samples, memory.capacity)
         batch = memory.sample(size)
-        uniform = self.streams.uniform(Stream.EVALUATE, size * agent.actions)
-        signs = (2.0 * (uniform < 0.5) - 1.0).to(torch.float32).view(-1, size, agent.actions)
+        uniform = self.streams.uniform(Stream.EVALUATE, size * agent.network.outputs * agent.network.atoms)
+        signs = (2.0 * (uniform < 0.5) - 1.0).to(torch.float32).unflatten(1, (size, -1))
         assert isinstance(batch.obs, Tensor)
-        measured = fisher_diagonal(agent.network, agent.theta, batch.obs, signs)
+        measured = fisher_diagonal(agent.network, agent.theta, batch.obs, signs, batch.context)
         theta = agent.theta.detach()
         if self.params.online:
             self.fisher.mul_(self.params.decay).add_(measured)
@@ -84,11 +84,13 @@ class EWC(Method):
             self.centre.lerp_(theta, share)
 
 
-def fisher_diagonal(network: LaneMLP, theta: Tensor, obs: Tensor, signs: Tensor) -> Tensor:
-    """Mean over the batch of Σ_a (∂Q_a/∂θ)², float32[L, P]: the Fisher of a unit Gaussian around Q.
+def fisher_diagonal(
+    network: LaneNetwork, theta: Tensor, obs: Tensor, signs: Tensor, context: Tensor | None = None
+) -> Tensor:
+    """Mean over the batch of Σ_a (∂Q_a/∂θ)², float32[L, P]: the Fisher of a unit Gaussian around the outputs Q.
 
-    signs [L, B, A] of ±1 make one backward pass stand for all actions: E[(Σ_a ±∂Q_a)²] = Σ_a (∂Q_a)². A sample's
-    gradient of a weight is input × output gradient, so its mean square is a product of squares.
+    signs [L, B, outputs] of ±1 make one backward pass stand for all outputs: E[(Σ_a ±∂Q_a)²] = Σ_a (∂Q_a)². A sample's
+    gradient of a weight is input × output gradient, summed over the positions of a convolution.
     """
     inputs: list[Tensor] = []
     outputs: list[Tensor] = []
@@ -98,18 +100,24 @@ def fisher_diagonal(network: LaneMLP, theta: Tensor, obs: Tensor, signs: Tensor)
         outputs.append(out)
         return out
 
-    total = (network(theta, obs, tap) * signs).sum()
+    total = (network(theta, obs, context, tap).flatten(2) * signs).sum()
     slopes = torch.autograd.grad(total, outputs)
     pieces = []
     for x, slope in zip(inputs, slopes, strict=True):
-        weight = _mean_square_outer(x, slope)
-        pieces += [weight.flatten(1), slope.square().mean(1)]
-    padding = theta.new_zeros(theta.shape[0], network.size - network.used)
-    return torch.cat([*pieces, padding], dim=1)
+        bias = slope.unflatten(1, (obs.shape[1], -1)).sum(2)
+        pieces += [_mean_square_outer(x, slope, obs.shape[1]).flatten(1), bias.square().mean(1)]
+    known = sum(piece.shape[1] for piece in pieces)  # the rest is padding, or strengths of noise that is not there
+    return torch.cat([*pieces, theta.new_zeros(theta.shape[0], network.size - known)], dim=1)
 
 
-def _mean_square_outer(x: Tensor, slope: Tensor) -> Tensor:
-    """[L, in, out]: mean over B of (x [L, B, in] ⊗ slope [L, B, out])²."""
+def _mean_square_outer(x: Tensor, slope: Tensor, batch: int) -> Tensor:
+    """[L, in, out]: mean over B of (Σ_q x [L, B·Q, in] ⊗ slope [L, B·Q, out])²."""
+    if x.shape[1] > batch:
+        places = x.shape[1] // batch
+        patch, slopes = (part.reshape(-1, places, part.shape[-1]) for part in (x, slope))
+        each = torch.bmm(patch.transpose(1, 2), slopes)
+        mean: Tensor = each.square().unflatten(0, (-1, batch)).mean(1)
+        return mean
     if slope.shape[-1] == 1:  # width one as a sum, for the same bits whatever the number of lanes
         return (x.square() * slope.square()).mean(1).unsqueeze(-1)
     return torch.bmm(x.square().transpose(1, 2), slope.square()) / x.shape[1]

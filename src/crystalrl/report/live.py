@@ -6,12 +6,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
 from crystalrl.study.plan import Group
 from crystalrl.study.run import Consolidated, Event, Scored
 from crystalrl.study.run import Progress as Step
+from crystalrl.suites.workers import Incident
 
 COLUMNS = (
     TextColumn("{task.description:20.20}"),
@@ -40,6 +42,8 @@ def follow(events: Iterable[tuple[int, Event]], groups: Sequence[Group], console
                 bars.update(ids[number], success=_success(event))
             elif isinstance(event, Consolidated):
                 bars.update(ids[number], fill=_fill(event.values))
+            elif isinstance(event, Incident):
+                bars.console.print(f"[yellow]warning[/yellow] {escape(str(event))}", highlight=False)
             elif isinstance(event, Step) and (time.monotonic() - shown > REFRESH or event.done == event.total):
                 shown = time.monotonic()
                 lanes, stages = len(groups[number].lanes), len(groups[number].lanes[0].stages)

@@ -10,16 +10,17 @@ from typing import Any
 
 import torch
 
-from crystalrl.agents import DQN, DQNParams
+from crystalrl.agents import DQN, SAC, TD3, Agent, DQNParams, Rainbow, RainbowParams, SACParams, Spaces, TD3Params
 from crystalrl.memory import CrystalMemory, PrioritizedMemory, ReservoirMemory, UniformMemory
 from crystalrl.memory.prioritized import PrioritizedParams
 from crystalrl.memory.replay import ReplayMemory
 from crystalrl.memory.reservoir import ReservoirParams
-from crystalrl.memory.spec import StorageOptions
+from crystalrl.memory.spec import Shape, StorageOptions
 from crystalrl.methods import EWC, Distill, DistillParams, EWCParams, Method
 from crystalrl.params import CrystalParams, floats
 from crystalrl.random import Streams
 from crystalrl.study.spec import RunSpec, unknown
+from crystalrl.suites import classic
 from crystalrl.suites.base import Suite
 from crystalrl.suites.nav import Nav, NavName
 
@@ -58,8 +59,10 @@ class MemoryKind(Kind):
 
     memory: Any = None
 
-    def build(self, capacity: int, preset: str, values: Values, storage: StorageOptions) -> ReplayMemory:
-        """A memory for every lane."""
+    def build(
+        self, capacity: int, preset: str, values: Values, storage: StorageOptions, anchors: Mapping[str, Shape]
+    ) -> ReplayMemory:
+        """A memory for every lane; `anchors` are the outputs of the agent that it may hold."""
         made: ReplayMemory = self.memory(capacity, **values, **storage)
         return made
 
@@ -73,11 +76,12 @@ class CrystalKind(MemoryKind):
         params: CrystalParams = make(**{name: _notation(value) for name, value in values.items()})
         return params
 
-    def build(self, capacity: int, preset: str, values: Values, storage: StorageOptions) -> ReplayMemory:
+    def build(
+        self, capacity: int, preset: str, values: Values, storage: StorageOptions, anchors: Mapping[str, Shape]
+    ) -> ReplayMemory:
         params = self.settings(preset, values)
         anchored = any(floats(params.kappa)) or params.settle is not None
-        shape = {"q": (storage["action"],)} if anchored else None
-        return CrystalMemory(capacity, params=params, anchor=shape, **storage)  # type: ignore[arg-type]
+        return CrystalMemory(capacity, params=params, anchor=anchors if anchored else None, **storage)
 
 
 def _notation(value: Any) -> Any:
@@ -108,12 +112,29 @@ METHODS: dict[str, Kind] = {
     "distill": Kind("stored outputs hold the network where it is replayed", DistillParams, ("coefficient",), told=True),
 }
 
-AGENTS: dict[str, Kind] = {"dqn": Kind("double Q-learning, optional dueling", DQNParams, ("learning_rate",))}
+
+@dataclass(frozen=True)
+class AgentKind(Kind):
+    """An agent: its class."""
+
+    per_lane: tuple[str, ...] = ("learning_rate",)
+    agent: Any = None
+
+
+AGENTS: dict[str, AgentKind] = {
+    "dqn": AgentKind("double Q-learning, optional dueling", DQNParams, agent=DQN),
+    "rainbow": AgentKind("double, dueling, noisy, n-step, distributional Q-learning", RainbowParams, agent=Rainbow),
+    "sac": AgentKind("soft actor-critic, automatic temperature; box actions", SACParams, agent=SAC),
+    "td3": AgentKind("twin delayed deterministic policy gradient; box actions", TD3Params, agent=TD3),
+}
 
 SUITE_NOTES = {
     "nav": "Each task is a walk to a goal in a square, with its own goal and its own meaning of the five actions. The "
     "score is the share of test episodes that reach the goal.",
-    "cartpole": "The score is the mean return, 500 at most.",
+    **dict.fromkeys(
+        (*classic.FAMILIES, "classic", "minatar"),
+        "With several tasks the score is 0 for a random policy and 1 for a good one; with one it is the mean return.",
+    ),
 }
 """What a suite's tasks are and what its score means, by the first word of its name."""
 
@@ -121,8 +142,15 @@ SUITES: dict[str, str] = {
     "nav-N": "N navigation tasks, the id in the observation",
     "nav-N-redefined": "then tasks 1 and 2 again with other goals",
     "nav-N-hidden": "no id: landmarks tell the tasks apart",
-    "cartpole": "one task through Gymnasium, on CPU",
+    "cartpole[-N]": "balance a pole; N of them with their own physics, every second one mirrored",
+    "acrobot[-N]": "swing up two links",
+    "pendulum[-N]": "swing up a pendulum, box actions",
+    "mountaincar[-N]": "rock a car uphill, box actions",
+    "classic-discrete": "CartPole and Acrobot, of different sizes",
+    "classic-continuous": "Pendulum and MountainCarContinuous",
+    "minatar-5": "five MinAtar games; minatar-GAME: one of them",
 }
+"""FAMILY-N-hidden does not show the id."""
 
 
 def presets() -> dict[str, str]:
@@ -175,13 +203,13 @@ def check(spec: RunSpec) -> None:
 
 def check_suite(name: str) -> None:
     """Raise if no suite has this name."""
-    if name == "cartpole":
+    if classic.stage_count(name) is not None:
         return
     try:
         NavName.parse(name)
     except ValueError:
         number = re.search(r"\d+", name)
-        known = [suite.replace("N", number[0] if number else "8") for suite in SUITES]
+        known = [re.sub(r"\[(.*)\]", r"\1", suite).replace("N", number[0] if number else "8") for suite in SUITES]
         near = get_close_matches(name, known, n=1, cutoff=0.4)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         raise ValueError(f"suite: wanted {', '.join(SUITES)}, got {name!r}{hint}") from None
@@ -189,19 +217,17 @@ def check_suite(name: str) -> None:
 
 def make_suite(name: str, seeds: Sequence[int], device: torch.device) -> Suite:
     """The tasks of every lane."""
-    if name != "cartpole":
-        return Nav(name, seeds, device)
-    from crystalrl.suites.classic import CartPole  # Gymnasium is imported only where it is used
-
-    return CartPole(seeds, device)
+    return Nav(name, seeds, device) if name.startswith("nav-") else classic.suite(name, seeds, device)
 
 
-def make_agent(spec: RunSpec, suite: Suite, streams: Streams, values: Values) -> DQN:
+def make_agent(spec: RunSpec, suite: Suite, streams: Streams, values: Values) -> Agent:
     """The agents of every lane."""
-    return DQN(suite.obs, suite.actions, DQNParams(**values), streams)
+    kind = AGENTS[spec.agent]
+    made: Agent = kind.agent(Spaces(suite.obs, suite.action, len(set(suite.tasks))), kind.params(**values), streams)
+    return made
 
 
-def make_method(spec: RunSpec, agent: DQN, memory: ReplayMemory, values: Values) -> Method:
+def make_method(spec: RunSpec, agent: Agent, memory: ReplayMemory, values: Values) -> Method:
     """The method, bound to agent and memory."""
     if spec.method == "ewc":
         return EWC(agent, EWCParams(**values), Streams(memory.streams.seeds.tolist(), memory.device))
@@ -210,16 +236,18 @@ def make_method(spec: RunSpec, agent: DQN, memory: ReplayMemory, values: Values)
     return Method()
 
 
-def make_memory(spec: RunSpec, suite: Suite, agent: DQN, values: Values) -> ReplayMemory:
+def make_memory(spec: RunSpec, suite: Suite, agent: Agent, values: Values) -> ReplayMemory:
     """The memories of every lane, for what the suite shows and the agent discounts."""
     storage: StorageOptions = {
-        "obs": (suite.obs,),
-        "action": suite.actions,
+        "obs": suite.obs,
+        "obs_dtype": suite.obs_dtype,
+        "action": suite.action,
         "lanes": len(agent.theta),
         "envs": spec.envs,
         "gamma": agent.params.gamma,
+        "n_step": agent.params.n_step,
         "context": suite.context,
         "seed": agent.streams.seeds.tolist(),
         "device": agent.theta.device,
     }
-    return MEMORIES[spec.memory].build(spec.capacity, spec.preset, values, storage)
+    return MEMORIES[spec.memory].build(spec.capacity, spec.preset, values, storage, agent.anchors)

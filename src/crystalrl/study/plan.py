@@ -13,6 +13,7 @@ from crystalrl.kernels import mix_int
 from crystalrl.study.catalogue import kinds_of
 from crystalrl.study.metrics import first_pass
 from crystalrl.study.spec import SECTIONS, RunSpec
+from crystalrl.suites import classic
 from crystalrl.suites.nav import NavName
 
 
@@ -92,7 +93,8 @@ def stage_order(suite: str, order: int) -> tuple[int, ...]:
 
 def stage_tasks(suite: str) -> tuple[int, ...]:
     """Task id of every stage of a suite."""
-    return (0,) if suite == "cartpole" else NavName.parse(suite).tasks
+    count = classic.stage_count(suite)
+    return NavName.parse(suite).tasks if count is None else tuple(range(count))
 
 
 def _structure(spec: RunSpec) -> str:

@@ -12,8 +12,9 @@ from crystalrl.random import Streams
 from crystalrl.study import catalogue
 from crystalrl.study.capture import Captured
 from crystalrl.study.plan import Group
-from crystalrl.study.worlds import load_world, recorded, world_state
+from crystalrl.study.worlds import load_world, world_state
 from crystalrl.suites.base import every_stage
+from crystalrl.suites.workers import Incident
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Consolidated:
     values: Mapping[str, Tensor]
 
 
-Event = Built | Progress | Curve | Scored | Consolidated
+Event = Built | Progress | Curve | Scored | Consolidated | Incident
 
 
 class Learner:
@@ -70,7 +71,7 @@ class Learner:
         spec, seeds = group.spec, [lane.seed for lane in group.lanes]
         self.spec, self.device, self.group = spec, device, group
         self.suite = catalogue.make_suite(spec.suite, seeds, device)
-        self.world = recorded(self.suite.world(spec.envs))
+        self.world = self.suite.world(spec.envs)
         self.agent = catalogue.make_agent(spec, self.suite, Streams(seeds, device), group.values["agent_params"])
         self.memory = catalogue.make_memory(spec, self.suite, self.agent, group.values["params"])
         self.method = catalogue.make_method(spec, self.agent, self.memory, group.values["method_params"])
@@ -103,7 +104,7 @@ class Learner:
         """The part of `collect` that a graph can hold."""
         spec = self.spec
         fallen = (1 - spec.epsilon) * self.clock / max(spec.explore * spec.steps, 1.0)
-        action = self.agent.act(self.world.obs, (1 - fallen).clamp_min(spec.epsilon))
+        action = self.agent.act(self.world.obs, (1 - fallen).clamp_min(spec.epsilon), self.world.context)
         transition = self.world.step(action)
         self.clock += spec.envs
         self.method.stored(self.memory.add(transition))
@@ -143,6 +144,12 @@ class Learner:
         self.stage, self.step = parts["run"]["at"].tolist()
         self.begun = True
 
+    def incidents(self) -> Iterator[Incident]:
+        """What went wrong in environments since the last call."""
+        for place in (self.world, self.scorer):
+            yield from place.incidents
+            place.incidents.clear()
+
     def score_all(self) -> Tensor:
         """float64[L, S] on every stage."""
         stages = every_stage(self.suite, len(self.group.lanes), self.device)
@@ -167,6 +174,7 @@ def run(group: Group, device: torch.device | str = "cpu", learner: Learner | Non
         if not learner.step:
             learner.begin(stage)
         for event in interact(learner, stage):
+            yield from learner.incidents()
             if event.done > group.spec.warmup:
                 learner.learn()
             if learner.memory.due:
@@ -179,6 +187,7 @@ def run(group: Group, device: torch.device | str = "cpu", learner: Learner | Non
         learner.end(stage)
         learner.stage, learner.step = stage + 1, 0
         yield Scored(stage + 1, learner.score_all())
+    yield from learner.incidents()
 
 
 def interact(learner: Learner, stage: int) -> Iterator[Progress]:

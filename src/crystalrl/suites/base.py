@@ -8,22 +8,32 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from crystalrl.suites.workers import Incident
 from crystalrl.types import Transition
 
-Policy = Callable[[Tensor], Tensor]
-"""Observations [L, E, D] → actions int64[L, E]."""
+Policy = Callable[[Tensor, Tensor | None], Tensor]
+"""Observations [L, E, …] and task ids int32[L, E] (None: hidden) → actions int64[L, E], or [L, E, A] in [−1, 1]."""
+Shape = tuple[int, ...]
 
 
 class World(Protocol):
-    """E environments per lane. `obs` [L, E, D] is what the agent sees now; it and all state change in place."""
+    """E environments per lane. `obs` [L, E, …] is what the agent sees now; it and all state change in place."""
 
     obs: Tensor
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """Environments that failed and were replaced; whoever reads the list empties it."""
+
+    @property
+    def context(self) -> Tensor | None:
+        """Ids int32[L, E] of the tasks, unless they are hidden."""
 
     def begin(self, stage: Tensor) -> None:
         """Start every environment anew in stage int64[L] of the sequence."""
 
     def step(self, action: Tensor) -> Transition:
-        """Take actions int64[L, E]; finished episodes start anew, and `obs` is then their first observation."""
+        """Take an action in every environment; finished episodes start anew, which `obs` then shows."""
 
 
 class Suite(Protocol):
@@ -32,12 +42,18 @@ class Suite(Protocol):
     @property
     def tasks(self) -> Sequence[int]: ...
     @property
-    def obs(self) -> int: ...
+    def obs(self) -> Shape:
+        """Shape of an observation."""
+
     @property
-    def actions(self) -> int: ...
+    def obs_dtype(self) -> torch.dtype: ...
+    @property
+    def action(self) -> int | Shape:
+        """How many discrete actions, or the shape of a box in [−1, 1]."""
+
     @property
     def context(self) -> bool:
-        """Whether transitions carry the task id."""
+        """Whether transitions carry the task id: it is visible, not hidden."""
 
     @property
     def capturable(self) -> bool:
@@ -49,6 +65,10 @@ class Suite(Protocol):
 
 class Scorer(Protocol):
     """Plays fixed test episodes, the same ones at every call."""
+
+    @property
+    def incidents(self) -> list[Incident]:
+        """As a world's."""
 
     def score(self, policy: Policy, stage: Tensor) -> Tensor:
         """Mean score float64[L, M] of stages int64[L, M]."""

@@ -1,86 +1,112 @@
-"""Classic control through Gymnasium: CartPole, for learning tests."""
+"""Classic control through Gymnasium: families of tasks that differ in physics, and MinAtar's games.
+
+`FAMILY`           the environment as it is, one task; the score is the return.
+`FAMILY-N`         N tasks: the first as it is, the others with lengths, masses and forces of their own, drawn from the
+                   lane's seed; every second one with its actions mirrored. The score is 0 for a random and 1 for a good
+                   policy. `FAMILY-N-hidden`: the id is not shown.
+`classic-discrete` CartPole and Acrobot, `classic-continuous` Pendulum and MountainCarContinuous: different sizes.
+`minatar-5`        five games, 10 × 10 frames with ten channels, all six actions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-import gymnasium
-import numpy as np
 import torch
-from torch import Tensor
 
-from crystalrl.kernels import mix_int
-from crystalrl.random import Stream
-from crystalrl.suites.base import Policy
-from crystalrl.types import Transition
-
-NAME = "CartPole-v1"
+from crystalrl.random import Stream, Streams
+from crystalrl.suites.base import Shape
+from crystalrl.suites.gym import GymSuite, Sizes, Task
 
 
-class CartPole:
-    """One stage, CartPole-v1, for every lane; the score is the return (500 at most)."""
+@dataclass(frozen=True)
+class Family:
+    """An environment, its sizes, its usual returns, and what varies: attribute → its value as it is."""
 
-    tasks = (0,)
-    obs, actions = 4, 2
-    context = capturable = False
+    make: str
+    sizes: Sizes
+    random: float
+    """Mean return of a random policy."""
+    good: float
+    """Return that counts as 1."""
+    physics: Mapping[str, float] = field(default_factory=dict)
+    spread: float = 0.3
+    """Attributes vary by this share, up and down."""
 
-    def __init__(self, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
-        if torch.device(device).type != "cpu":
-            raise ValueError(f"device: wanted cpu for Gymnasium environments, got {device}")
-        self.seeds = list(seeds)
+    def tasks(self, seed: int, count: int) -> list[Task]:
+        """The tasks of a lane; task k is the same however many there are."""
+        width = len(self.physics)
+        number = torch.arange(count * width).unsqueeze(0)
+        drawn = Streams([seed]).at(Stream.ENVIRONMENT, number).view(count, width)
+        tasks = []
+        for k in range(count):
+            factors = (1 + self.spread * (2 * drawn[k] - 1)).tolist() if k else [1.0] * width
+            own = {name: value * f for (name, value), f in zip(self.physics.items(), factors, strict=True)}
+            name = f"task {k + 1} ({self.make})"
+            tasks.append(Task(name, self.make, physics=own, flip=k % 2 == 1, low=self.random, high=self.good))
+        return tasks
 
-    def world(self, envs: int) -> GymnasiumWorld:
-        return GymnasiumWorld(self.seeds, envs, Stream.ENVIRONMENT)
-
-    def scorer(self, episodes: int) -> GymnasiumScorer:
-        return GymnasiumScorer(self.seeds, episodes)
-
-
-class GymnasiumWorld:
-    """E environments per lane, stepped one after the other. Invariant: `obs` [L, E, 4] is what they show now."""
-
-    def __init__(self, seeds: Sequence[int], envs: int, stream: Stream) -> None:
-        self.lanes, self.envs = len(seeds), envs
-        self.environments = [gymnasium.make(NAME) for _ in range(self.lanes * envs)]
-        self.obs = torch.zeros(self.lanes, envs, 4)
-        self._seeds = [mix_int(seed * 1_000_003 + 97 * stream + env) >> 33 for seed in seeds for env in range(envs)]
-
-    def begin(self, stage: Tensor) -> None:
-        """Start every environment anew from its own seed."""
-        starts = [e.reset(seed=s)[0] for e, s in zip(self.environments, self._seeds, strict=True)]
-        self.obs.copy_(self._stack(starts))
-
-    def step(self, action: Tensor) -> Transition:
-        """Take actions int64[L, E]; finished episodes start anew."""
-        before = self.obs.clone()
-        steps = [e.step(int(a)) for e, a in zip(self.environments, action.flatten().tolist(), strict=True)]
-        after = self._stack([step[0] for step in steps])
-        reward, terminated, truncated = (
-            torch.tensor([step[i] for step in steps]).view(self.lanes, self.envs) for i in (1, 2, 3)
-        )
-        shown = [
-            e.reset()[0] if step[2] or step[3] else step[0] for e, step in zip(self.environments, steps, strict=True)
-        ]
-        self.obs.copy_(self._stack(shown))
-        return Transition(before, action, reward.to(torch.float32), after, terminated, truncated)
-
-    def _stack(self, rows: Sequence[np.ndarray]) -> Tensor:
-        return torch.from_numpy(np.stack(rows)).view(self.lanes, self.envs, -1)
+    def alone(self) -> Task:
+        """The environment as it is, its return the score."""
+        return Task(self.make, self.make)
 
 
-class GymnasiumScorer:
-    """Mean return of test episodes that start the same at every call."""
+FAMILIES: dict[str, Family] = {
+    "cartpole": Family("CartPole-v1", Sizes((4,), 2), 20.0, 500.0, {"length": 0.5, "force_mag": 10.0, "gravity": 9.8}),
+    "acrobot": Family("Acrobot-v1", Sizes((6,), 3), -500.0, -80.0, {"LINK_LENGTH_1": 1.0, "LINK_MASS_2": 1.0}, 0.2),
+    "pendulum": Family("Pendulum-v1", Sizes((3,), (1,)), -1250.0, -150.0, {"g": 10.0, "m": 1.0, "l": 1.0}, 0.2),
+    "mountaincar": Family(
+        "MountainCarContinuous-v0", Sizes((2,), (1,)), -33.0, 90.0, {"power": 0.0015, "goal_position": 0.45}, 0.1
+    ),
+}
+GAMES = {"asterix": 0.5, "breakout": 0.5, "freeway": 0.0, "seaquest": 0.2, "space_invaders": 3.0}
+"""Mean return of a random policy, roughly."""
+GOOD = {"asterix": 15.0, "breakout": 10.0, "freeway": 50.0, "seaquest": 10.0, "space_invaders": 50.0}
+"""Return that counts as 1."""
+FRAMES = Sizes((10, 10, 10), 6, torch.bool)
+MIXED = {"classic-discrete": ("cartpole", "acrobot"), "classic-continuous": ("pendulum", "mountaincar")}
 
-    def __init__(self, seeds: Sequence[int], episodes: int) -> None:
-        self.world = GymnasiumWorld(seeds, episodes, Stream.EVALUATE)
+NAME = re.compile(rf"({'|'.join(FAMILIES)})(?:-([1-9]\d*)(-hidden)?)?")
 
-    def score(self, policy: Policy, stage: Tensor) -> Tensor:
-        """float64[L, M] for stages int64[L, M], all of them the same environment."""
-        self.world.begin(stage[:, 0])
-        total = torch.zeros(self.world.lanes, self.world.envs, dtype=torch.float64)
-        running = torch.ones_like(total, dtype=torch.bool)
-        while bool(running.any()):
-            step = self.world.step(policy(self.world.obs))
-            total += torch.as_tensor(step.reward) * running
-            running &= ~(torch.as_tensor(step.terminated) | torch.as_tensor(step.truncated))
-        return total.mean(-1, keepdim=True).expand(stage.shape)
+
+def stage_count(name: str) -> int | None:
+    """Stages of a suite; None if there is no such suite here."""
+    if name in MIXED:
+        return len(MIXED[name])
+    if name == "minatar-5":
+        return len(GAMES)
+    if name.startswith("minatar-"):
+        return 1 if name.removeprefix("minatar-") in GAMES else None
+    match = NAME.fullmatch(name)
+    return None if match is None else int(match[2] or 1)
+
+
+def suite(name: str, seeds: Sequence[int], device: torch.device | str = "cpu") -> GymSuite:
+    """The tasks of every lane."""
+    if name in MIXED:
+        families = [FAMILIES[part] for part in MIXED[name]]
+        stages = [replace(f.tasks(0, 1)[0], name=f"task {k + 1} ({f.make})") for k, f in enumerate(families)]
+        return GymSuite([stages] * len(seeds), largest([f.sizes for f in families]), seeds, device)
+    if name.startswith("minatar-"):
+        only = name.removeprefix("minatar-")
+        if only in GAMES:
+            return GymSuite([[Task(only, f"minatar:{only}")]] * len(seeds), FRAMES, seeds, device)
+        games = [Task(game, f"minatar:{game}", low=low, high=GOOD[game]) for game, low in GAMES.items()]
+        return GymSuite([games] * len(seeds), FRAMES, seeds, device)
+    match = NAME.fullmatch(name)
+    if match is None:
+        raise ValueError(f"suite: wanted one of {', '.join(FAMILIES)}, got {name!r}")
+    family = FAMILIES[match[1]]
+    own = [family.tasks(seed, int(match[2])) if match[2] else [family.alone()] for seed in seeds]
+    return GymSuite(own, family.sizes, seeds, device, visible=not match[3])
+
+
+def largest(sizes: Sequence[Sizes]) -> Sizes:
+    """What all of them fit in."""
+    obs: Shape = tuple(max(each) for each in zip(*(size.obs for size in sizes), strict=True))
+    actions = [size.action for size in sizes]
+    if all(isinstance(action, int) for action in actions):
+        return Sizes(obs, max(action for action in actions if isinstance(action, int)))
+    return Sizes(obs, tuple(max(each) for each in zip(*(a for a in actions if not isinstance(a, int)), strict=True)))

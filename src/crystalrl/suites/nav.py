@@ -21,6 +21,7 @@ from torch import Tensor
 
 from crystalrl.random import Stream, Streams
 from crystalrl.suites.base import Policy
+from crystalrl.suites.workers import Incident
 from crystalrl.types import Transition
 
 STRIDE, NOISE, RADIUS, COST, HORIZON = 0.08, 0.01, 0.1, 0.02, 40
@@ -58,13 +59,14 @@ class Nav:
     """The tasks of L lanes: goal [L, S, 2], permutation [L, S, 5], landmarks [L, S, 3·2], ids int32[S]."""
 
     capturable = True
+    obs_dtype = torch.float32
 
     def __init__(self, name: str, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
         self.name, self.seeds, self.device = NavName.parse(name), list(seeds), torch.device(device)
         self.tasks = self.name.tasks
         self.context = self.name.kind != "hidden"
-        self.obs = 2 + (self.name.count if self.context else 2 * LANDMARKS)
-        self.actions = len(MOVES)
+        self.obs = (2 + (self.name.count if self.context else 2 * LANDMARKS),)
+        self.action = len(MOVES)
         number = torch.arange(len(self.tasks) * DRAWS, device=self.device).expand(len(self.seeds), -1)
         drawn = Streams(self.seeds, self.device).at(Stream.ENVIRONMENT, number).unflatten(1, (-1, DRAWS))
         self.goal = (MARGIN + (1 - 2 * MARGIN) * drawn[..., :2]).to(torch.float32)
@@ -94,8 +96,9 @@ class NavWorld:
         self.stage = torch.zeros(lanes, envs, dtype=torch.int64, device=device)
         self.age = torch.zeros(lanes, envs, dtype=torch.int64, device=device)
         self.position = torch.zeros(lanes, envs, 2, device=device)
-        self.obs = torch.zeros(lanes, envs, suite.obs, device=device)
+        self.obs = torch.zeros(lanes, envs, *suite.obs, device=device)
         self.moves = torch.tensor(MOVES, device=device)
+        self.incidents: list[Incident] = []
 
     def begin(self, stage: Tensor) -> None:
         """Start anew in stage int64[L] (all environments of a lane) or int64[L, E]."""
@@ -116,8 +119,12 @@ class NavWorld:
         self.age.mul_(~ended)
         self.position.copy_(torch.where(ended[..., None], self._starts(), arrived))
         self.obs.copy_(self._look(self.position))
-        context = self.suite.ids[self.stage] if self.suite.context else None
-        return Transition(before, action, reward, after, reached, late, context)
+        return Transition(before, action, reward, after, reached, late, self.context)
+
+    @property
+    def context(self) -> Tensor | None:
+        """Task ids int32[L, E], unless they are hidden."""
+        return self.suite.ids[self.stage] if self.suite.context else None
 
     def _moved(self, action: Tensor) -> Tensor:
         """Positions [L, E, 2] after the actions, whose meaning the task permutes."""
@@ -144,6 +151,7 @@ class NavScorer:
     def __init__(self, suite: Nav, episodes: int) -> None:
         self.suite, self.episodes = suite, episodes
         self.worlds: dict[int, NavWorld] = {}
+        self.incidents: list[Incident] = []
 
     def score(self, policy: Policy, stage: Tensor) -> Tensor:
         """Success rate float64[L, M] of stages int64[L, M] under a policy."""
@@ -156,7 +164,7 @@ class NavScorer:
         running = torch.ones_like(world.age, dtype=torch.bool)
         succeeded = torch.zeros_like(running)
         for _ in range(HORIZON):
-            reached = torch.as_tensor(world.step(policy(world.obs)).terminated)
+            reached = torch.as_tensor(world.step(policy(world.obs, world.context)).terminated)
             succeeded |= running & reached
             running &= ~reached
         return succeeded.view(-1, count, self.episodes).double().mean(-1)

@@ -1,0 +1,148 @@
+"""Soft actor-critic as one would write it for a single learner, without lanes: the yardstick of `learners.py`.
+
+    python -m benchmarks.plain_sac [--json FILE]
+
+Both learn from the same batch (3 × 256, batch 256, observations of 17 and actions of 6 numbers, the sizes of
+HalfCheetah) in one process, in turns, so that a busy machine slows both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from crystalrl.agents import SAC, SACParams, Spaces
+from crystalrl.random import Streams
+from crystalrl.study.execute import best_device, prepare
+from crystalrl.types import Batch
+
+OBS, ACTION, WIDTH, DEPTH, BATCH = 17, 6, 256, 3, 256
+
+
+def perceptron(inputs: int, outputs: int) -> nn.Sequential:
+    widths = [inputs, *[WIDTH] * DEPTH]
+    hidden = [part for i in range(DEPTH) for part in (nn.Linear(widths[i], widths[i + 1]), nn.ReLU())]
+    return nn.Sequential(*hidden, nn.Linear(WIDTH, outputs))
+
+
+class PlainSAC:
+    """One learner of modules and optimisers."""
+
+    def __init__(self, device: str, capturable: bool = False) -> None:
+        self.policy = perceptron(OBS, 2 * ACTION).to(device)
+        self.critics = nn.ModuleList([perceptron(OBS + ACTION, 1) for _ in range(2)]).to(device)
+        self.targets = nn.ModuleList([perceptron(OBS + ACTION, 1) for _ in range(2)]).to(device)
+        self.targets.load_state_dict(self.critics.state_dict())
+        self.log_alpha = torch.zeros(1, device=device, requires_grad=True)
+        parts = (self.policy.parameters(), self.critics.parameters(), [self.log_alpha])
+        self.policy_adam, self.critic_adam, self.alpha_adam = (
+            torch.optim.Adam(part, lr=3e-4, capturable=capturable) for part in parts
+        )
+
+    def sample(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        mean, log_std = self.policy(obs).chunk(2, -1)
+        log_std = log_std.clamp(-20, 2)
+        noise = torch.randn_like(mean)
+        raw = mean + log_std.exp() * noise
+        density = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
+        return torch.tanh(raw), (density - 2 * (math.log(2) - raw - softplus(-2 * raw))).sum(-1)
+
+    def update(self, batch: Batch) -> Tensor:
+        """The usual order: critics, then policy, then temperature, then the targets."""
+        with torch.no_grad():
+            action, log_prob = self.sample(batch.next_obs)
+            value = self.twins(self.targets, batch.next_obs, action).amin(-1) - self.log_alpha.exp() * log_prob
+            goal = batch.reward + batch.discount * value
+        td_error = goal.unsqueeze(-1) - self.twins(self.critics, batch.obs, batch.action)
+        descend(self.critic_adam, (batch.weight * 0.5 * td_error.square().sum(-1)).mean())
+        self.critics.requires_grad_(False)
+        action, log_prob = self.sample(batch.obs)
+        value = self.twins(self.critics, batch.obs, action).amin(-1)
+        descend(self.policy_adam, (self.log_alpha.detach().exp() * log_prob - value).mean())
+        self.critics.requires_grad_(True)
+        descend(self.alpha_adam, -(self.log_alpha * (log_prob.detach() - ACTION)).mean())
+        with torch.no_grad():
+            own = [p.data for p in self.targets.parameters()]
+            torch._foreach_lerp_(own, [p.data for p in self.critics.parameters()], 0.005)
+        return td_error.detach().abs().mean(-1)
+
+    def twins(self, critics: nn.ModuleList, obs: Tensor, action: Tensor) -> Tensor:
+        both = torch.cat([obs, action], -1)
+        return torch.cat([critic(both) for critic in critics], -1)
+
+
+def descend(adam: torch.optim.Adam, loss: Tensor) -> None:
+    adam.zero_grad()
+    loss.backward()
+    adam.step()
+
+
+def batches(lanes: int, device: str) -> Batch:
+    """A batch for each lane."""
+    generator = torch.Generator().manual_seed(0)
+    normal = {
+        name: torch.randn(lanes, BATCH, *shape, generator=generator).to(device)
+        for name, shape in (("obs", (OBS,)), ("next_obs", (OBS,)), ("action", (ACTION,)), ("reward", ()))
+    }
+    normal["action"].tanh_()
+    ones = torch.ones(lanes, BATCH, device=device)
+    return Batch(**normal, discount=0.99 * ones, weight=ones, index=torch.zeros_like(ones, dtype=torch.int64))
+
+
+def single(batch: Batch) -> Batch:
+    """The first lane's, without the axis."""
+    names = ("obs", "action", "reward", "next_obs", "discount", "weight", "index")
+    return Batch(**{name: getattr(batch, name)[0] for name in names})
+
+
+def rounds(steps: dict[str, Callable[[], object]], device: str, count: int, each: int) -> dict[str, list[float]]:
+    """Milliseconds per update, measured in turns."""
+    out: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(count):
+        for name, step in steps.items():
+            started = time.perf_counter()
+            for _ in range(each):
+                step()
+            if device == "cuda":
+                torch.cuda.synchronize()
+            out[name].append((time.perf_counter() - started) / each * 1e3)
+    return out
+
+
+def compare(device: str, count: int = 15, each: int = 20) -> dict[str, float]:
+    """Median milliseconds of an update: plain, and one lane of ours."""
+    batch, lane = batches(1, device), SAC(Spaces((OBS,), (ACTION,)), SACParams(), Streams([0], device))
+    alone, plain = single(batch), PlainSAC(device)
+    steps = {"plain modules": lambda: plain.update(alone), "one lane": lambda: lane.update(batch)}
+    rounds(steps, device, 2, each)
+    return {name: statistics.median(times) for name, times in rounds(steps, device, count, each).items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default=best_device())
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    prepare(options.device)
+    times = compare(options.device)
+    for name, ms in times.items():
+        print(f"{name:16} {ms:7.3f} ms an update {1e3 / ms:8,.0f} updates/s")
+    print(f"one lane takes {times['one lane'] / times['plain modules']:.3f} of the plain one's time")
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(
+            json.dumps({"device": options.device, "torch": torch.__version__, "ms": times}, indent=1)
+        )
+
+
+if __name__ == "__main__":
+    main()

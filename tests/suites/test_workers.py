@@ -1,0 +1,133 @@
+"""Workers: the same as in this process, and what a crash, a hang or an exception leaves behind."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from crystalrl.study.plan import plan
+from crystalrl.study.run import Scored, run
+from crystalrl.study.spec import RunSpec
+from crystalrl.suites import classic
+from crystalrl.suites.classic import suite
+from crystalrl.suites.gym import GymSuite, GymWorld, Sizes, Task
+from crystalrl.suites.workers import STRIKES, Incident
+
+MAKE = "tests.suites.bad_environments:Bad"
+
+
+def bad_suite(workers: int, how: str, at: int = 4, where: Path | None = None, lanes: int = 2) -> GymSuite:
+    """Lane 1 misbehaves in its task; the others count to ten."""
+    good = Task("good", MAKE, {"how": "never", "at": 0})
+    bad = Task("bad", MAKE, {"how": how, "at": at, "where": str(where or "")})
+    stages = [[bad if lane == 1 else good] for lane in range(lanes)]
+    return GymSuite(stages, Sizes((2,), 2), list(range(lanes)), workers=workers)
+
+
+def begun(made: GymSuite, envs: int = 2, patience: float = 60.0) -> GymWorld:
+    world = made.world(envs)
+    world.pool.patience = patience
+    world.begin(torch.zeros(len(made.seeds), dtype=torch.int64))
+    return world
+
+
+@pytest.mark.parametrize("name", ["pendulum-2", "classic-discrete", "minatar-5"])
+def test_workers_step_as_this_process_does(name: str) -> None:
+    worlds = []
+    for workers in (0, 2):
+        made = suite(name, [3, 4])
+        made.workers = workers
+        worlds.append(made.world(2))
+    random = torch.Generator().manual_seed(0)
+    for stage in range(2):
+        for world in worlds:
+            world.begin(torch.full((2,), stage))
+        for _ in range(60):
+            wanted = made.action
+            box = torch.rand(2, 2, *(wanted if isinstance(wanted, tuple) else ()), generator=random)
+            action = (box * wanted).long() if isinstance(wanted, int) else 2 * box - 1
+            here, there = (world.step(action) for world in worlds)
+            for field in ("obs", "reward", "next_obs", "terminated", "truncated"):
+                assert torch.equal(getattr(here, field), getattr(there, field)), field
+            assert torch.equal(worlds[0].obs, worlds[1].obs)
+
+
+@pytest.mark.parametrize(
+    ("how", "workers", "said"),
+    [
+        ("raise", 0, "raised ArithmeticError: the sky fell down"),
+        ("raise", 2, "raised ArithmeticError: the sky fell down"),
+        ("exit", 2, "crashed with exit code 17"),
+        ("hang", 2, "hung"),
+    ],
+)
+def test_a_failure_is_reported_with_lane_and_task_and_cuts_the_episode_off(how, workers, said, tmp_path) -> None:
+    world = begun(bad_suite(workers, how, where=tmp_path / "done"), envs=1, patience=3.0)
+    go = torch.zeros(2, 1, dtype=torch.int64)
+    steps = [world.step(go) for _ in range(14)]
+    (incident,) = world.incidents
+    assert (incident.lane, incident.env, incident.task) == (1, 0, "bad")
+    assert incident.what.startswith(said)
+    age = torch.stack([step.next_obs[:, 0, 0] for step in steps])
+    cut = torch.stack([step.truncated[:, 0] for step in steps])
+    assert age[:, 0].tolist() == [*range(1, 11), 1, 2, 3, 4]  # the other lane never noticed
+    assert cut[:, 0].nonzero().flatten().tolist() == [9]
+    assert age[:, 1].tolist() == [1, 2, 3, 3, *range(1, 11)]
+    assert cut[:, 1].nonzero().flatten().tolist() == [3, 13]
+    assert float(steps[3].reward[1, 0]) == 0
+    assert not torch.stack([step.terminated for step in steps]).any()
+    seeds = {float(step.obs[1, 0, 1]) for step in steps}
+    assert len(seeds) == 2  # another episode, not the same again
+
+
+def test_what_a_dying_worker_had_finished_is_kept(tmp_path: Path) -> None:
+    """One worker, four rows: the third kills it, after the first two were stepped."""
+    world = begun(bad_suite(1, "exit", where=tmp_path / "done"))
+    go = torch.zeros(2, 2, dtype=torch.int64)
+    for _ in range(3):
+        world.step(go)
+    step = world.step(go)
+    assert step.next_obs[..., 0].tolist() == [[4, 4], [3, 3]]
+    assert step.reward.tolist() == [[1, 1], [0, 0]]
+    assert step.truncated.all()
+    assert (world.obs[..., 0] == 0).all()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_environment_that_always_fails_ends_the_run_with_its_name(workers: int) -> None:
+    world = begun(bad_suite(workers, "raise" if workers == 0 else "exit", at=1), envs=1)
+    go = torch.zeros(2, 1, dtype=torch.int64)
+    for _ in range(STRIKES - 1):
+        world.step(go)
+    with pytest.raises(RuntimeError, match=rf"failed {STRIKES} times in a row: lane 1, environment 0, bad"):
+        world.step(go)
+
+
+def test_a_world_goes_on_from_its_state_by_playing_its_episodes_again() -> None:
+    random = torch.Generator().manual_seed(0)
+    actions = 2 * torch.rand(260, 2, 3, 1, generator=random) - 1
+    one, two = (suite("pendulum-2", [3, 4]).world(3) for _ in range(2))
+    one.begin(torch.tensor([1, 0]))
+    for action in actions[:230]:  # past the end of the first episode
+        one.step(action)
+    two.load_state_dict(one.state_dict())
+    assert torch.equal(one.obs, two.obs)
+    assert torch.equal(one.context, two.context)
+    for action in actions[230:]:
+        a, b = one.step(action), two.step(action)
+        assert torch.equal(a.next_obs, b.next_obs)
+        assert torch.equal(a.truncated, b.truncated)
+
+
+def test_a_study_reports_a_crash_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crashing = replace(classic.FAMILIES["cartpole"], make="tests.suites.bad_environments:crashing_cartpole")
+    monkeypatch.setitem(classic.FAMILIES, "cartpole", crashing)
+    monkeypatch.setenv("CRYSTALRL_WORKERS", "2")
+    monkeypatch.setenv("BAD_FILE", str(tmp_path / "done"))
+    fields = {"seeds": (0, 1), "steps": 400, "capacity": 300, "batch": 32, "envs": 2, "episodes": 2, "warmup": 50}
+    events = list(run(plan({"row": RunSpec("cartpole-2", **fields)})[0]))
+    (incident,) = [event for event in events if isinstance(event, Incident)]
+    assert incident.task.startswith("task 2")
+    assert "exit code 9" in incident.what
+    assert [event.after for event in events if isinstance(event, Scored)] == [0, 1, 2]
