@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from crystalrl.memory.search import Ivf
 from crystalrl.types import Batch
 
 OBS, ACTION, ENVS, NEW = 39, 4, 50, 5000
-QUERIES, JUDGED = 10_000, 300
+QUERIES, JUDGED, TURNS = 10_000, 300, 8
 
 
 class Walks:
@@ -150,21 +151,19 @@ def measured(size: int, turns: int, rho: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def run(quick: bool) -> dict[str, Any]:
-    """Everything, by size and stream."""
+def run(quick: bool) -> Iterator[dict[str, Any]]:
+    """Everything, by size and stream; what there is so far, again and again."""
     result: dict[str, Any] = {"threads": torch.get_num_threads(), "walks": {}, "quality": {}}
-    sizes = {100_000: 10} if quick else {100_000: 16, 1_000_000: 16}
-    for size, turns in sizes.items():
-        result["walks"][str(size)] = measured(size, turns, 0.98)
-        print(size, json.dumps(result["walks"][str(size)]), flush=True)
+    for size in (100_000,) if quick else (100_000, 1_000_000):
+        result["walks"][str(size)] = measured(size, TURNS, 0.98)
+        yield result
     if not quick:
-        small, large = (result["walks"][str(size)] for size in sizes)
+        small, large = result["walks"].values()
         result["consolidation_vs_faiss"] = large["ratio"]
         result["growth"] = large["seconds"] / small["seconds"]
         for name, rho in {"walks, 0.998": 0.998, "walks, 0.98": 0.98, "noise": 0.0}.items():
             result["quality"][name] = measured(100_000, 50, rho)
-            print(name, json.dumps(result["quality"][name]), flush=True)
-    return result
+            yield result
 
 
 def main() -> None:
@@ -172,10 +171,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     parser.add_argument("--quick", action="store_true", help="100,000 slots only")
     options = parser.parse_args()
-    result = run(options.quick)
-    print(json.dumps(result, indent=2))
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=2) + "\n")
+    for result in run(options.quick):
+        print(json.dumps(result, indent=2), flush=True)
+        if options.json:
+            options.json.write_text(json.dumps(result, indent=2) + "\n")
 
 
 if __name__ == "__main__":

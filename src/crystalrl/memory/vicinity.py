@@ -25,16 +25,16 @@ ALIKE = 10
 """Experiences within ε that a list names."""
 ASKED = 64
 """States among which those are looked for."""
-AT_LEAST = 1024
-"""As many lists as there are new experiences ask anew in turn, and as many of those that have lost most; at least so
-many."""
+AT_LEAST, AT_MOST = 1024, 1 << 14
+"""As many lists as there are new experiences ask anew in turn, and as many of those that have lost most; between these
+bounds."""
 BEFORE_AND_AFTER = 6
 """So many steps of the same environment before and after an experience are offered to its lists: mostly its nearest."""
 HINTS = 10
 """Neighbours through whose company a newcomer finds the lists it belongs to."""
 ASK_ALL = 1 << 16
-"""When lists are made for the first time (after a load, above all) and there are more than so many, they start from
-the steps before and after, and ask the index in turn."""
+"""Where more than so many are new at once (after a load, above all), their lists start from the steps before and after,
+and ask the index in turn."""
 SPACING_EVERY = 1 << 16
 """ε is measured in every n-th consolidation of n·65,536 slots."""
 GUESTS = 8
@@ -80,7 +80,7 @@ class Vicinity:
         occupied, first = draft.occupied & draft.lane, (self.built_for == 0)[:, None]
         gone, new = (draft.fresh | ~draft.occupied) & draft.lane, draft.fresh | (occupied & first)
         count = occupied.sum(-1)
-        asking = draft.fresh | self._in_turn(draft) | (new & (count <= ASK_ALL)[:, None])
+        asking = self._in_turn(draft) | (new & (new.sum(-1, keepdim=True) <= ASK_ALL))
         for lists in self._lists:
             lists.forget(gone, draft.slots)
         slots, real = padded(new)
@@ -106,7 +106,7 @@ class Vicinity:
 
     def _in_turn(self, draft: Draft) -> Tensor:
         """bool[L, W]: lists that ask anew because it is their turn, or because they have lost most."""
-        budget = draft.fresh.sum(-1, keepdim=True).clamp_min(AT_LEAST)
+        budget = draft.fresh.sum(-1, keepdim=True).clamp(AT_LEAST, AT_MOST)
         period = (draft.slots // budget).clamp_min(1)
         number = torch.arange(draft.slots, device=draft.phase.device)
         asking = number % period == draft.turns[:, None] % period
