@@ -104,7 +104,7 @@ def crystals(device: str) -> tuple[torch.Tensor, torch.Tensor, float]:
     """c and phases after a stream with consolidations, and seconds per consolidation."""
     params = CrystalParams.anchored(time_unit=200, epsilon=0.5)
     memory = CrystalMemory(
-        2000, obs=(4,), action=3, params=params, anchor={"q": (3,)}, lanes=4, envs=10, n_step=2, seed=0, device=device
+        1000, obs=(4,), action=3, params=params, anchor={"q": (3,)}, lanes=4, envs=10, n_step=2, seed=0, device=device
     )
     taken, turns = 0.0, 0
     for step in range(1000):
@@ -124,6 +124,49 @@ def crystals(device: str) -> tuple[torch.Tensor, torch.Tensor, float]:
     return memory.ledger.c.cpu(), memory.ledger.phase.cpu(), taken / turns
 
 
+def consolidation(slots: int, turns: int = 8) -> dict[str, float]:
+    """Mean seconds of a consolidation after 5,000 new experiences, with a 3×256 twin critic; by stage."""
+    shape: dict[str, Any] = {"obs": (39,), "action": (4,), "device": "cuda", "envs": 1000, "seed": 0}
+    memory = CrystalMemory(slots, params=CrystalParams.anchored(), anchor={"q": (2,)}, **shape)
+    critics = [
+        torch.nn.Sequential(
+            torch.nn.Linear(43, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256), torch.nn.ReLU(),
+            torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1),
+        ).cuda()
+        for _ in range(2)
+    ]  # fmt: skip
+    state = torch.randn(1000, 39, device="cuda")
+
+    @torch.no_grad()
+    def evaluate(batch: Any) -> Evaluation:
+        here, there = (torch.cat([obs, batch.action], -1) for obs in (batch.obs, batch.next_obs))
+        q = torch.cat([critic(here) for critic in critics], -1)
+        target = batch.reward + 0.99 * torch.cat([critic(there) for critic in critics], -1).amin(-1)
+        return Evaluation((q - target[:, None]).abs().mean(-1), {"q": q})
+
+    def feed(count: int) -> None:
+        nonlocal state
+        for _ in range(count // 1000):
+            following = 0.98 * state + 0.2 * torch.randn_like(state)
+            action = torch.rand(1000, 4, device="cuda")
+            ended = torch.zeros(1000, dtype=torch.bool, device="cuda")
+            memory.add(Transition(state, action, torch.sin(following[:, 0]), following, ended))
+            state = following
+
+    feed(slots)
+    memory.consolidate(evaluate)  # builds the lists
+    seconds: dict[str, float] = {}
+    for _ in range(turns):
+        feed(5000)
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        report = memory.consolidate(evaluate)
+        torch.cuda.synchronize()
+        taken = {**report.seconds, "whole": time.perf_counter() - begin}
+        seconds = {name: seconds.get(name, 0.0) + value / turns for name, value in taken.items()}
+    return seconds
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Speed and agreement on one CUDA device.")
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
@@ -140,7 +183,9 @@ def main() -> None:
     here, there = crystals("cpu"), crystals("cuda")
     result["crystal_largest_difference_of_c"] = float((here[0] - there[0]).abs().max())
     result["crystal_same_phase"] = float((here[1] == there[1]).float().mean())
-    result["consolidation_seconds_cuda_2000x4"] = there[2]
+    result["consolidation_seconds_cuda_1000x4"] = there[2]
+    for slots in (100_000, 1_000_000):
+        result[f"consolidation_seconds_{slots}"] = consolidation(slots)
     print(json.dumps(result, indent=2))
     if options.json:
         options.json.write_text(json.dumps(result, indent=2) + "\n")

@@ -79,7 +79,7 @@ class Arena:
 
     def read(self, slots: Tensor) -> Tensor:
         """Rows int64[L, B, W] of slots int64[L, B]."""
-        return self.flat_rows.index_select(0, self.flat(slots)).view(self.lanes, slots.shape[1], -1)
+        return self.flat_rows.index_select(0, self.flat(slots)).view(self.lanes, slots.shape[1], self.layout.words)
 
     def read_fields(self, slots: Tensor, squeeze: bool) -> dict[str, Any]:
         """`unpack` of `read` on CPU through NumPy, whose views cost a fifth of torch's; squeeze drops the lane axis."""

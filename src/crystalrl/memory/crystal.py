@@ -251,7 +251,7 @@ class CrystalMemory(ReplayMemory):
             return exact(self, draft)
         if self.vicinity is None:
             self.vicinity = Vicinity(self)
-        return self.vicinity.look(draft)
+        return self.vicinity.look(self, draft)
 
     @property
     def plain_states(self) -> bool:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.dynamics import EMPTY
+from crystalrl.memory.arena import Arena
 from crystalrl.memory.crystal_ledger import EVALUATED
 from crystalrl.memory.novelty import Visits
 
@@ -51,12 +52,15 @@ class Draft:
         self.generation = ledger.tree.claims[:, : self.slots, 0].clone()
         self.time, self.turns = memory.time.clone(), memory.turns.clone()
         self.ended, self.steps = memory.ended.clone(), steps
-        self.rows = memory.arena.rows[:, : self.slots]
-        self.fields: Mapping[str, Any] = memory.arena.unpack(self.rows)
+        self.read_from(memory.arena)
         self.occupied: Tensor = self.phase != EMPTY
         self.chosen = self._chosen()
         """Whose c is moved in this call."""
         self.fresh = self.chosen & ((self.flags & EVALUATED) == 0)
+
+    def read_from(self, arena: Arena) -> None:
+        """Where the payload is read: views, not copies."""
+        self.fields: Mapping[str, Any] = arena.unpack(arena.rows[:, : self.slots])
 
     def _chosen(self) -> Tensor:
         chosen: Tensor = self.occupied & self.lane

@@ -216,26 +216,25 @@ def kinds(rule: str, birth: Tensor, phase: Tensor) -> Kind | None:
 
 def listed(rule: str, lists: Tensor, reward: Tensor, birth: Tensor, phase: Tensor, delta_r: Tensor) -> Tensor:
     """bool[L, N]: flagged by the rule, judged by the experiences within ε that the lists [L, N, K] name (−1: none)."""
-    flagged = torch.zeros_like(phase, dtype=torch.bool)
-    for lane in range(len(lists)):
-        reward_here, birth_here, phase_here = reward[lane].contiguous(), birth[lane], phase[lane]
-        for rows in torch.arange(lists.shape[1], device=lists.device).split(1 << 16):
-            names = lists[lane, rows]
-            flat, there = names.clamp_min(0).flatten(), names >= 0
-            theirs = reward_here.index_select(0, flat).view(names.shape)
-            mine = reward_here[rows, None]
-            differ = ((theirs - mine).abs() > delta_r[lane]) & there
-            if rule == "exists":
-                flagged[lane, rows] = differ.any(-1)
-            elif rule == "newer_majority":
-                newer = (birth_here.index_select(0, flat).view(names.shape) > birth_here[rows, None]) & there
-                flagged[lane, rows] = _outvoted(_count(newer & differ), _count(newer), there & ~newer, differ)
-            else:
-                liquid = (phase_here.index_select(0, flat).view(names.shape) == LIQUID) & there
-                solid = there & ~liquid
-                sums = [_count(liquid), (theirs * liquid).sum(-1), _count(solid), (theirs * solid).sum(-1)]
-                changed = _changed(
-                    sums[0], sums[1], sums[2], sums[3], _count(differ & liquid), mine[:, 0], delta_r[lane]
-                )
-                flagged[lane, rows] = changed & (phase_here[rows] > LIQUID)
-    return flagged & (phase > 0)
+    lanes, slots, k = lists.shape
+    rewards, births, phases, wide = (x.reshape(-1) for x in (reward, birth, phase, delta_r.expand(lanes, slots)))
+    flagged = torch.zeros_like(phases, dtype=torch.bool)
+    base = torch.arange(lanes, device=lists.device, dtype=torch.int32)[:, None, None] * slots
+    named = (lists if lanes == 1 else torch.where(lists >= 0, lists + base, -1)).reshape(-1, k)
+    for rows in torch.arange(lanes * slots, device=lists.device).split(1 << 17):
+        names = named[rows]
+        flat, there, mine, delta = names.clamp_min(0).flatten(), names >= 0, rewards[rows], wide[rows]
+        theirs = rewards.index_select(0, flat).view(names.shape)
+        differ = ((theirs - mine[:, None]).abs() > delta[:, None]) & there
+        if rule == "exists":
+            flagged[rows] = differ.any(-1)
+        elif rule == "newer_majority":
+            newer = (births.index_select(0, flat).view(names.shape) > births[rows, None]) & there
+            flagged[rows] = _outvoted(_count(newer & differ), _count(newer), there & ~newer, differ)
+        else:
+            liquid = (phases.index_select(0, flat).view(names.shape) == LIQUID) & there
+            solid = there & ~liquid
+            fresh, elders = (theirs * liquid).sum(-1), (theirs * solid).sum(-1)
+            changed = _changed(_count(liquid), fresh, _count(solid), elders, _count(differ & liquid), mine, delta)
+            flagged[rows] = changed & (phases[rows] > LIQUID)
+    return flagged.view(lanes, slots) & (phase > 0)

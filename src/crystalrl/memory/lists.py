@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 AT_ONCE = 1 << 17
-"""Pairs whose distances are computed at once."""
-ROWS_AT_ONCE = 1 << 17
-FEWEST_PER_GUEST = 8
+"""Pairs whose distances are computed, or lists that are looked through, at once."""
+PER_MEMBER = 8
 """New experiences offered at most to one list by one of its members."""
 
 Apart = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -43,14 +42,24 @@ class Lists:
 
     def forget(self, gone: Tensor, width: int) -> None:
         """Take out the slots that are gone, bool[L, W], and clear their own lists."""
-        for lane in range(len(gone)):
-            mine = self.index[lane, :width]
-            mine[gone[lane]] = -1
-            for part in mine.split(ROWS_AT_ONCE):
-                dead = gone[lane].index_select(0, part.clamp_min(0).flatten()).view(part.shape) & (part >= 0)
-                rows = dead.any(-1).nonzero()[:, 0]
-                left = part[rows].masked_fill(dead[rows], -1)
-                part[rows] = left.gather(1, (left < 0).to(torch.uint8).argsort(dim=1, stable=True))
+        self.index[:, :width][gone] = -1
+        for part, names in self._parts(width):
+            dead = gone.flatten().index_select(0, names).view(part.shape) & (part >= 0)
+            rows = dead.any(-1).nonzero()[:, 0]
+            left = part[rows].masked_fill(dead[rows], -1)
+            part[rows] = left.gather(1, (left < 0).to(torch.uint8).argsort(dim=1, stable=True))
+
+    def _parts(self, width: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Lists [R, K] of all lanes, in parts, and their entries as places [R·K] in a flat [L, W]; −1 becomes any."""
+        lanes = len(self.index)
+        rows = self._flat[:width] if lanes == 1 else self._flat
+        for start in range(0, len(rows), AT_ONCE):
+            part = rows[start : start + AT_ONCE]
+            names = part.clamp_min(0)
+            if lanes > 1:
+                lane = torch.arange(start, start + len(part), device=part.device) // self.slots
+                names = names + (lane * width)[:, None]
+            yield part, names.flatten()
 
     def lengths(self, width: int) -> Tensor:
         """int64[L, W]: slots in each list."""
@@ -81,27 +90,26 @@ class Lists:
 
         Yields lane, slot of the list and slot of the newcomer, int64[Q] each, without repetition.
         """
-        member = (lane[:, None] * self.slots + near)[near >= 0]
+        member = (lane[:, None] * width + near)[near >= 0]
         guest = torch.arange(len(slot), device=slot.device)[:, None].expand_as(near)[near >= 0]
         member, order = member.sort(stable=True)
         guest = guest[order]
         known, count = torch.unique_consecutive(member, return_counts=True)
         first = count.cumsum(0) - count
-        table = torch.full((self._flat.shape[0],), -1, dtype=torch.int32, device=slot.device)
+        table = torch.full((len(self.index) * width,), -1, dtype=torch.int32, device=slot.device)
         table[known] = torch.arange(len(known), dtype=torch.int32, device=slot.device)
-        for here in range(len(self.index)):
-            for start in range(0, width, ROWS_AT_ONCE):
-                part = self.index[here, start : min(start + ROWS_AT_ONCE, width)]
-                names = part.clamp_min(0).flatten() + here * self.slots
-                group = table.index_select(0, names).view(part.shape).masked_fill(part < 0, -1)
-                host, column = (group >= 0).nonzero(as_tuple=True)
-                found = group[host, column].to(torch.int64)
-                many = count[found].clamp_max(FEWEST_PER_GUEST)
-                host, found = host.repeat_interleave(many), found.repeat_interleave(many)
-                turn = torch.arange(len(host), device=host.device) - (many.cumsum(0) - many).repeat_interleave(many)
-                pair = torch.unique(host * len(slot) + guest[first[found] + turn])
-                host, who = pair // len(slot), pair % len(slot)
-                yield torch.full_like(host, here), host + start, slot[who]
+        start = 0
+        for part, names in self._parts(width):
+            group = table.index_select(0, names).view(part.shape).masked_fill(part < 0, -1)
+            host, column = (group >= 0).nonzero(as_tuple=True)
+            found = group[host, column].to(torch.int64)
+            many = count[found].clamp_max(PER_MEMBER)
+            host, found = host.repeat_interleave(many), found.repeat_interleave(many)
+            turn = torch.arange(len(host), device=host.device) - (many.cumsum(0) - many).repeat_interleave(many)
+            pair = torch.unique(host * len(slot) + guest[first[found] + turn])
+            place, who = start + pair // len(slot), pair % len(slot)
+            yield place // self.slots, place % self.slots, slot[who]
+            start += len(part)
 
 
 def _shared(far: Tensor, kind: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ LISTS = 4.0
 TRAINED_ON = 64
 """Vectors per inverted list from which its centre is found."""
 PROBES = 8
-"""Inverted lists looked into by a query; in small indices more, because there they cost little."""
+"""Inverted lists looked into by a query."""
 
 
 def have_faiss() -> bool:
@@ -30,7 +30,7 @@ def have_faiss() -> bool:
 class Search(Protocol):
     """An index over the stored states of all lanes. Slots that are given anew replace what they held."""
 
-    def build(self, occupied: Tensor, vectors: Callable[[Tensor], Tensor]) -> None: ...
+    def build(self, occupied: Tensor, lanes: Tensor, vectors: Callable[[Tensor], Tensor]) -> None: ...
     def replace(self, gone: Tensor, slots: Tensor, real: Tensor, vectors: Tensor) -> None: ...
     def search(self, queries: Tensor, real: Tensor, k: int) -> Tensor: ...
     @property
@@ -45,10 +45,10 @@ class Brute:
         self.length = torch.full((lanes, slots), torch.inf, device=device)
         """Squared lengths; infinite where nothing is stored."""
 
-    def build(self, occupied: Tensor, vectors: Callable[[Tensor], Tensor]) -> None:
-        self.length.fill_(torch.inf)
+    def build(self, occupied: Tensor, lanes: Tensor, vectors: Callable[[Tensor], Tensor]) -> None:
+        self.length.masked_fill_(lanes[:, None], torch.inf)
         every = torch.arange(occupied.shape[1], device=occupied.device).expand_as(occupied)
-        self._put(every, occupied, vectors(every))
+        self._put(every, occupied & lanes[:, None], vectors(every))
 
     def replace(self, gone: Tensor, slots: Tensor, real: Tensor, vectors: Tensor) -> None:
         self.length[:, : gone.shape[1]].masked_fill_(gone, torch.inf)
@@ -80,31 +80,32 @@ class Ivf:
 
     def __init__(self, lanes: int, size: int) -> None:
         self.lanes, self.size = lanes, size
-        self.indices: list[Any] = []
+        self.indices: list[Any] = [None] * lanes
 
-    def build(self, occupied: Tensor, vectors: Callable[[Tensor], Tensor]) -> None:
+    def build(self, occupied: Tensor, lanes: Tensor, vectors: Callable[[Tensor], Tensor]) -> None:
         import faiss
 
-        self.indices = []
-        for lane in range(self.lanes):
+        for lane in lanes.nonzero()[:, 0].tolist():
             slots = occupied[lane].nonzero()[:, 0]
             lists = int(min(max(LISTS * len(slots) ** 0.5, 1), max(len(slots) // TRAINED_ON, 1)))
             kind = faiss.ScalarQuantizer.QT_fp16
             coarse = faiss.IndexFlatL2(self.size)
             index = faiss.IndexIVFScalarQuantizer(coarse, self.size, lists, kind, faiss.METRIC_L2, False)
             index.cp.niter, index.cp.min_points_per_centroid = 10, 1
-            index.nprobe = max(PROBES, min(lists // 4, 32))
+            index.nprobe = PROBES
             step = max(1, len(slots) // (lists * TRAINED_ON))
             index.train(self._rows(lane, slots[::step], vectors))
             for part in slots.split(1 << 17):
                 index.add_with_ids(self._rows(lane, part, vectors), part.numpy())
-            self.indices.append(index)
+            self.indices[lane] = index
 
     def _rows(self, lane: int, slots: Tensor, vectors: Callable[[Tensor], Tensor]) -> Any:
         return vectors(slots.expand(self.lanes, -1))[lane].contiguous().numpy()
 
     def replace(self, gone: Tensor, slots: Tensor, real: Tensor, vectors: Tensor) -> None:
         for lane, index in enumerate(self.indices):
+            if index is None or not (real[lane].any() or gone[lane].any()):
+                continue
             index.remove_ids(gone[lane].nonzero()[:, 0].numpy())
             index.add_with_ids(vectors[lane, real[lane]].numpy(), slots[lane, real[lane]].numpy())
 
@@ -119,4 +120,6 @@ class Ivf:
     @property
     def nbytes(self) -> int:
         per_vector = 2 * self.size + 8
-        return sum(index.ntotal * per_vector + index.nlist * 4 * self.size for index in self.indices)
+        return sum(
+            index.ntotal * per_vector + index.nlist * 4 * self.size for index in self.indices if index is not None
+        )

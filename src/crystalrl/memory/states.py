@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from crystalrl.memory.crystal import CrystalMemory
 
 ROLES = ("obs", "next_obs")
+MOVED = 0.15
 
 
 class States:
@@ -35,21 +36,24 @@ class States:
         self.deviation = torch.ones_like(self.mean)
         self.action_deviation = torch.ones(memory.lanes, 1, 1, device=memory.device)
 
-    def fit(self, draft: Draft) -> None:
-        """Take mean and deviation from everything stored."""
-        self.mean, self.deviation = self._moments(draft, 1)
+    def fit(self, draft: Draft, lanes: Tensor) -> None:
+        """Take mean and deviation from everything stored, in the lanes bool[L]."""
+        here = lanes[:, None, None]
+        mean, deviation = self._moments(draft, 1)
+        self.mean, self.deviation = torch.where(here, mean, self.mean), torch.where(here, deviation, self.deviation)
         if not self.memory.discrete:
             action = draft.fields["action"].flatten(2).to(torch.float32)
-            self.action_deviation = neighbours.moments(action, draft.occupied)[1]
+            deviation = neighbours.moments(action, draft.occupied)[1]
+            self.action_deviation = torch.where(here, deviation, self.action_deviation)
 
-    def off(self, draft: Draft) -> bool:
-        """Whether what is stored has moved by a quarter of a deviation, or spread or shrunk by a quarter, on average
-        over the coordinates of a lane; from a sample.
+    def off(self, draft: Draft) -> Tensor:
+        """bool[L]: whether what is stored has moved by MOVED deviations, or spread or shrunk by as much, on average
+        over the coordinates; from a sample.
         """
         mean, deviation = self._moments(draft, -(-draft.slots // 4096))
-        moved = ((mean - self.mean).abs() / self.deviation).mean(-1)
-        spread = (deviation / self.deviation).log().abs().mean(-1)
-        return bool(((moved > 0.25) | (spread > 0.25)).any())
+        moved = ((mean - self.mean).abs() / self.deviation).mean((1, 2))
+        spread = (deviation / self.deviation).log().abs().mean((1, 2))
+        return (moved > MOVED) | (spread > MOVED)
 
     def _moments(self, draft: Draft, step: int) -> tuple[Tensor, Tensor]:
         slots = torch.arange(0, draft.slots, step, device=draft.phase.device).expand(self.memory.lanes, -1)
@@ -57,7 +61,7 @@ class States:
 
     def take(self, slots: Tensor, real: Tensor) -> None:
         """Copy the features of slots int64[L, M], where copies are kept."""
-        if self.copies:
+        if self.copies and slots.shape[1]:
             fields = self.memory.arena.unpack(self.memory.arena.read(slots))
             lane = real.nonzero()[:, 0]
             for role, copy in self.copies.items():
@@ -81,7 +85,7 @@ class States:
     def apart(self, role: str, lane: Tensor, one: Tensor, other: Tensor, raw: bool = False) -> Tensor:
         """float32[P, T]: distance of the state (or successor state) of slot one [P] to the states of other [P, T]."""
         theirs = self._gathered("obs", lane.repeat_interleave(other.shape[1]), other.reshape(-1))
-        gap = theirs.view(*other.shape, -1) - self._gathered(role, lane, one)[:, None]
+        gap = theirs.view(*other.shape, self.size) - self._gathered(role, lane, one)[:, None]
         return (gap if raw else gap / self.deviation[lane]).square_().sum(-1).sqrt_()
 
     def actions_apart(self, lane: Tensor, one: Tensor, other: Tensor, raw: bool) -> Tensor:
@@ -90,7 +94,7 @@ class States:
         column = arena.columns["action"]
         mine = column.index_select(0, arena.position(lane, one)).flatten(1).to(torch.float32)
         at = arena.position(lane.repeat_interleave(other.shape[1]), other.reshape(-1))
-        gap = column.index_select(0, at).view(*other.shape, -1).to(torch.float32) - mine[:, None]
+        gap = column.index_select(0, at).view(*other.shape, mine.shape[1]).to(torch.float32) - mine[:, None]
         return (gap if raw else gap / self.action_deviation[lane]).square_().sum(-1).sqrt_()
 
     def column(self, name: str, lane: Tensor, slot: Tensor) -> Tensor:

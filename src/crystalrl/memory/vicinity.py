@@ -25,10 +25,16 @@ ALIKE = 10
 """Experiences within ε that a list names."""
 ASKED = 64
 """States among which those are looked for."""
-TURNS, AT_LEAST = 128, 2048
-"""One list in so many asks anew in each consolidation, but at least so many lists."""
+AT_LEAST, AT_MOST = 1024, 1 << 14
+"""As many lists as there are new experiences ask anew in turn, and as many of those that have lost most; between these
+bounds."""
+BEFORE_AND_AFTER = 6
+"""So many steps of the same environment before and after an experience are offered to its lists: mostly its nearest."""
 HINTS = 10
 """Neighbours through whose company a newcomer finds the lists it belongs to."""
+ASK_ALL = 1 << 16
+"""Where more than so many are new at once (after a load, above all), their lists start from the steps before and after,
+and ask the index in turn."""
 SPACING_EVERY = 1 << 16
 """ε is measured in every n-th consolidation of n·65,536 slots."""
 GUESTS = 8
@@ -49,10 +55,12 @@ class Vicinity:
         self.ahead = Lists(lanes, slots, memory.params.k + SPARE, device) if needs_near(memory) else None
         self.alike = Lists(lanes, slots, ALIKE, device) if self.rule != "none" else None
         self.epsilon = torch.zeros(lanes, 1, device=device)
-        self.built_for = 0
+        self.built_for = torch.zeros(lanes, dtype=torch.int64, device=device)
+        """Experiences that each lane held when its index was built; 0: not yet."""
 
-    def look(self, draft: Draft) -> Surroundings:
-        """Mend the lists, and read from them."""
+    def look(self, memory: CrystalMemory, draft: Draft) -> Surroundings:
+        """Mend the lists, and read from them. memory: the one it was built for, or its frozen image."""
+        self.memory = self.states.memory = memory
         self._follow(draft)
         near = None
         if self.ahead is not None:
@@ -68,28 +76,29 @@ class Vicinity:
         return Surroundings(near, flagged, self.epsilon, delta_r)
 
     def _follow(self, draft: Draft) -> None:
-        """Bring index and lists up to date with the draft."""
-        gone = draft.fresh | ~draft.occupied
-        asking = draft.fresh | self._in_turn(draft)
+        """Bring index and lists of the lanes that are due up to date with the draft."""
+        occupied, first = draft.occupied & draft.lane, (self.built_for == 0)[:, None]
+        gone, new = (draft.fresh | ~draft.occupied) & draft.lane, draft.fresh | (occupied & first)
+        count = occupied.sum(-1)
+        asking = self._in_turn(draft) | (new & (new.sum(-1, keepdim=True) <= ASK_ALL))
         for lists in self._lists:
             lists.forget(gone, draft.slots)
-        slots, real = padded(draft.fresh)
+        slots, real = padded(new)
         self.states.take(slots, real)
-        count = int(draft.occupied.sum(-1).max())
-        if not self.built_for or count >= 2 * self.built_for or self.states.off(draft):
-            if not self.built_for:
-                self.states.take(*padded(draft.occupied))
-                asking = draft.occupied
-            self.states.fit(draft)
-            self.index.build(draft.occupied, lambda some: self.states.vectors("obs", some))
-            self.built_for = count
-            self._measure(draft)
-        else:
-            self.index.replace(gone, slots, real, self.states.vectors("obs", slots))
-            if int(draft.turns.max()) % max(1, draft.slots // SPACING_EVERY) == 0:
-                self._measure(draft)
-        close = self._ask(draft, asking)
-        self._introduce(draft, close)
+        stale = ((count >= 2 * self.built_for) | self.states.off(draft)) & (count > 0)
+        due = stale | (draft.lane[:, 0] & (draft.turns % max(1, draft.slots // SPACING_EVERY) == 0))
+        if bool(stale.any()):
+            self.states.fit(draft, stale)
+            self.index.build(draft.occupied, stale, lambda some: self.states.vectors("obs", some))
+            self.built_for = torch.where(stale, count, self.built_for)
+        if not bool(stale.all()):
+            held = real & ~stale[:, None]
+            self.index.replace(gone & ~stale[:, None], slots, held, self.states.vectors("obs", slots))
+        if bool(due.any()):
+            self.epsilon = torch.where(due[:, None], self._spacing(draft), self.epsilon)
+        nearby = self._steps_nearby(draft, new)
+        self._offer_steps(draft, new & ~asking, nearby)
+        self._introduce(draft, self._ask(draft, asking, nearby))
 
     @property
     def _lists(self) -> list[Lists]:
@@ -97,29 +106,58 @@ class Vicinity:
 
     def _in_turn(self, draft: Draft) -> Tensor:
         """bool[L, W]: lists that ask anew because it is their turn, or because they have lost most."""
-        period = max(1, min(TURNS, draft.slots // AT_LEAST))
+        budget = draft.fresh.sum(-1, keepdim=True).clamp(AT_LEAST, AT_MOST)
+        period = (draft.slots // budget).clamp_min(1)
         number = torch.arange(draft.slots, device=draft.phase.device)
         asking = number % period == draft.turns[:, None] % period
         if self.ahead is not None:
             k = self.memory.params.k
             poor = self.ahead.lengths(draft.slots) < k - 1
-            asking |= poor & (poor.cumsum(-1) <= draft.slots // period)
-        in_turn: Tensor = asking & draft.occupied
+            asking |= poor & (poor.cumsum(-1) <= budget)
+        in_turn: Tensor = asking & draft.occupied & draft.lane
         return in_turn
 
-    def _ask(self, draft: Draft, asking: Tensor) -> Tensor:
-        """Let lists ask the index; the states near the fresh ones, int64[P, T], in the order of `nonzero`."""
+    def _steps_nearby(self, draft: Draft, new: Tensor) -> Tensor:
+        """int32[L, W, T]: new experiences that came shortly before and after each new one, −1 for none."""
+        reach = torch.arange(-BEFORE_AND_AFTER, BEFORE_AND_AFTER + 1, device=new.device)
+        reach = reach[reach != 0] * self.memory.spec.envs
+        nearby = torch.full((*new.shape, len(reach)), -1, dtype=torch.int32, device=new.device)
+        slots, real = padded(new)
+        age = draft.birth.gather(1, slots).masked_fill(~real, torch.iinfo(torch.int64).max)
+        slots = slots.gather(1, age.argsort(dim=1))
+        count = real.sum(-1)
+        place = torch.arange(slots.shape[1], device=new.device)[:, None] + reach
+        there = (place >= 0) & (place < count[:, None, None])
+        steps = slots.gather(1, place.clamp(0, max(slots.shape[1] - 1, 0)).flatten().expand(len(slots), -1))
+        steps = steps.view(there.shape).masked_fill(~there, -1).to(torch.int32)
+        lane = real.nonzero()[:, 0]
+        nearby[lane, slots[real]] = steps[real]
+        return nearby
+
+    def _offer_steps(self, draft: Draft, new: Tensor, nearby: Tensor) -> None:
+        """Fill the lists of new ones that do not ask the index."""
+        lane, slot = new.nonzero(as_tuple=True)
+        for part in torch.arange(len(slot), device=slot.device).split(1 << 16):
+            steps = nearby[lane[part], slot[part]].to(torch.int64)
+            if self.ahead is not None:
+                self.ahead.offer(lane[part], slot[part], steps, self._ahead_of)
+            if self.alike is not None:
+                self.alike.offer(lane[part], slot[part], steps, self._apart, self._kin(draft))
+
+    def _ask(self, draft: Draft, asking: Tensor, nearby: Tensor) -> Tensor:
+        """Let lists ask the index; the states near those that asked: int64[P, 1 + T], the place of each first."""
         slots, real = padded(asking)
         close = []
         for part in torch.arange(slots.shape[1], device=slots.device).split(1 << 14):
             some, exist = slots[:, part], real[:, part]
             lane, slot = exist.nonzero()[:, 0], some[exist]
+            steps = nearby[lane, slot].to(torch.int64)
             if self.ahead is not None:
                 found = self.index.search(self.states.vectors("next_obs", some), exist, self.ahead.k + 3)
-                self.ahead.offer(lane, slot, found[exist], self._ahead_of)
+                self.ahead.offer(lane, slot, torch.cat([found[exist], steps], -1), self._ahead_of)
             found = self.index.search(self.states.vectors("obs", some), exist, ASKED)
             if self.alike is not None:
-                self.alike.offer(lane, slot, found[exist], self._apart, self._kin(draft))
+                self.alike.offer(lane, slot, torch.cat([found[exist], steps], -1), self._apart, self._kin(draft))
             close.append(torch.cat([(lane * draft.slots + slot)[:, None], found[exist][:, : HINTS + 1]], -1))
         return torch.cat(close)
 
@@ -173,14 +211,13 @@ class Vicinity:
         """Which of two kinds others belong to, where the rule weighs the one against the other."""
         return interference.kinds(self.rule, draft.birth, draft.phase)
 
-    def _measure(self, draft: Draft) -> None:
-        """ε: as given, or from what is stored."""
+    def _spacing(self, draft: Draft) -> Tensor:
+        """ε float32[L, 1]: as given, or from what is stored."""
         params, memory = self.memory.params, self.memory
         if self.alike is None:
-            return
+            return self.epsilon
         if params.epsilon is not None:
-            self.epsilon = memory.lane_value("epsilon").to(torch.float32)
-            return
+            return memory.lane_value("epsilon").to(torch.float32)
         counting = draft.phase == LIQUID if self.rule != "exists" else draft.occupied
         step = -(-draft.slots // interference.SAMPLED)
         sampled = torch.arange(draft.slots, device=counting.device) % step == 0
@@ -191,15 +228,14 @@ class Vicinity:
         if params.raw_distance:
             state = state * self.states.deviation
         if self.rule == "exists":
-            self.epsilon = neighbours.median_spacing(state, real)
-            return
+            return neighbours.median_spacing(state, real)
         action = self.states.actions(lane, slots)
         if not (memory.discrete or params.raw_distance):
             action = action / self.states.action_deviation
         context = self.states.column("context", lane, slots) if memory.spec.context else None
         phase = real.to(torch.uint8)
         scene = Scene(state, action, state[..., 0], slots, phase, context, memory.discrete)
-        self.epsilon = interference.spacing(scene, params.k, 1, first[0].shape[1])
+        return interference.spacing(scene, params.k, 1, first[0].shape[1])
 
     @property
     def nbytes(self) -> int:

@@ -11,11 +11,12 @@ from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from crystalrl.integrations.sb3.base import MemoryReplayBuffer
 from crystalrl.integrations.sb3.learners import Learner
 from crystalrl.memory import Consolidation, CrystalMemory, PrioritizedMemory, ReplayMemory
+from crystalrl.memory.search import have_faiss
 from crystalrl.params import CrystalParams, floats
 from crystalrl.types import Batch
 
 LARGE = 20_000
-"""Slots up to which a consolidation takes seconds on a CPU."""
+"""Slots up to which a consolidation takes seconds on a CPU without FAISS."""
 
 
 class CrystalReplayBuffer(MemoryReplayBuffer):
@@ -39,10 +40,11 @@ class CrystalReplayBuffer(MemoryReplayBuffer):
         anchors = self._anchors(self.params, learner)
         if "policy" in anchors and getattr(learner.model, "use_sde", False):
             raise ValueError("use_sde: wanted False, got True: the policy has no log σ per state to anchor")
-        if self.buffer_size > LARGE and (self.params.interference != "none" or self.params.backup):
+        compares = self.params.interference != "none" or self.params.backup
+        if self.buffer_size > LARGE and compares and not have_faiss():
             warnings.warn(
                 f"buffer_size: a consolidation compares each stored state with all others, which takes minutes for "
-                f"{self.buffer_size:,}; wanted at most {LARGE:,} on a CPU",
+                f"{self.buffer_size:,}; wanted at most {LARGE:,} on a CPU, or faiss-cpu (the extra 'faiss')",
                 stacklevel=2,
             )
         return CrystalMemory(self.buffer_size, params=self.params, anchor=anchors, **self._storage())
