@@ -4,57 +4,26 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table as Lines
 
 from crystalrl import theory_cli
-from crystalrl.report import html, live, markdown, text
-from crystalrl.report.text import Grid
+from crystalrl.report import live, markdown
+from crystalrl.report.terminal import begun_in, results_in, show_forecast, show_report, show_tuning
 from crystalrl.study import catalogue
-from crystalrl.study.analysis import load_results
-from crystalrl.study.checkpoints import MINUTES
-from crystalrl.study.execute import best_device, execute, execute_ray, prepare
-from crystalrl.study.forecast import forecast
-from crystalrl.study.plan import Group, plan
-from crystalrl.study.run import Event
-from crystalrl.study.sinks import open_sink, passed_on
+from crystalrl.study.execute import best_device
+from crystalrl.study.how import How
+from crystalrl.study.plan import plan
 from crystalrl.study.spec import SECTIONS, RunFields, RunSpec, Value
-from crystalrl.study.store import Store, as_parquet
+from crystalrl.study.store import Store
 from crystalrl.study.tables import Table, load_study, pick, study_names, table_from
-from crystalrl.study.tuning import Search, Trials, best, load_search, tune
-
-
-@dataclass(frozen=True)
-class How:
-    """Where and how runs are computed."""
-
-    device: str = ""
-    """cpu or cuda; empty: cuda where there is one."""
-    how: Literal["local", "ray"] = "local"
-    """In this process, or as tasks of a Ray cluster."""
-    address: str = ""
-    """Of the Ray cluster, such as auto; empty: one on this machine."""
-    checkpoint_minutes: float = MINUTES
-    """Beside every task's end, keep what is needed to resume every so many minutes."""
-    sink: str = ""
-    """Also send the numbers to tensorboard or wandb."""
-
-    def events(self, groups: Sequence[Group], store: Store) -> Iterator[tuple[int, Event]]:
-        """What happens as the groups are run."""
-        device = self.device or best_device()
-        prepare(device)
-        if self.how == "ray":
-            events = execute_ray(groups, store, device, self.checkpoint_minutes, self.address)
-        else:
-            events = execute(groups, store, device, self.checkpoint_minutes)
-        return passed_on(events, groups, open_sink(self.sink, store.folder)) if self.sink else events
+from crystalrl.study.tuning import load_search
 
 
 @dataclass(frozen=True)
@@ -68,7 +37,7 @@ class Run:
     spec: tyro.conf.OmitArgPrefixes[RunFields]
     out: Path = Path("runs/run")
     """Where results go; started again, an interrupted run goes on."""
-    how: tyro.conf.OmitArgPrefixes[How] = How()
+    how: tyro.conf.OmitArgPrefixes[How] = field(default_factory=How)
 
 
 @dataclass(frozen=True)
@@ -82,7 +51,7 @@ class Study:
     """Where results go; empty: runs/NAME."""
     dry_run: bool = False
     """Only say what it would cost: cells, steps, hours, from speeds measured here."""
-    how: tyro.conf.OmitArgPrefixes[How] = How()
+    how: tyro.conf.OmitArgPrefixes[How] = field(default_factory=How)
 
 
 @dataclass(frozen=True)
@@ -90,7 +59,7 @@ class Resume:
     """Go on with whatever was interrupted, in a folder of results or in those below it."""
 
     folder: tyro.conf.Positional[Path]
-    how: tyro.conf.OmitArgPrefixes[How] = How()
+    how: tyro.conf.OmitArgPrefixes[How] = field(default_factory=How)
 
 
 @dataclass(frozen=True)
@@ -205,19 +174,20 @@ def _obey(command: object, sections: Mapping[str, Any], console: Console) -> Non
             folder = out if out.name else Path("runs") / Path(name).stem
             found = {folder / key: table for key, table in pick(load_study(name), tables).items()}
             if dry_run:
-                _dry_run(found, how.device or best_device(), console)
+                show_forecast(found, how.device or best_device(), console)
             else:
                 _run_tables(found, how, console)
         case Resume(folder, how):
-            stored = {inner: (inner / "spec.toml").read_text() for inner in _folders(folder)}
+            stored = {inner: (inner / "spec.toml").read_text() for inner in results_in(folder)}
             _run_tables({inner: table_from(tomllib.loads(spec)) for inner, spec in stored.items()}, how, console)
         case Tune(file, out, device):
-            _tune(load_search(file), out if out.name else Path("runs") / file.stem, device or best_device(), console)
+            folder = out if out.name else Path("runs") / file.stem
+            show_tuning(load_search(file), folder, device or best_device(), console)
         case Report(folder, docs):
-            _report(folder, console)
+            show_report(folder, console)
             if docs.name:
                 written = f"crystalrl report {folder} --docs {docs}"
-                console.print(f"Tables: {markdown.write_page(_folders(folder), docs, written)}", highlight=False)
+                console.print(f"Tables: {markdown.write_page(begun_in(folder), docs, written)}", highlight=False)
         case Show():
             _list(console)
         case Demo(out):
@@ -229,77 +199,7 @@ def _run_tables(tables: Mapping[Path, Table], how: How, console: Console) -> Non
     stores = {folder: Store(folder, table.to_toml()) for folder, table in tables.items()}  # so that `resume` knows all
     for folder, groups in plans.items():
         live.follow(how.events(groups, stores[folder]), groups, console)
-        _report(folder, console)
-
-
-def _dry_run(tables: Mapping[Path, Table], device: str, console: Console) -> None:
-    """Measure every run that is not stored yet, and print what is to come."""
-    prepare(device)
-    lines = Lines("run", "cells", "lanes", "environment steps", "steps/s", "hours")
-    cells = steps = 0
-    hours = 0.0
-    for folder, table in tables.items():
-        stored = Store(folder, table.to_toml()) if (folder / "spec.toml").is_file() else None
-        for group in plan(table.runs()):
-            if stored is not None and stored.has(group.key):
-                continue
-            f = forecast(group, device)
-            speed = f.speed * group.spec.envs * f.lanes
-            cells, steps, hours = cells + len(f.cells), steps + f.steps, hours + f.hours
-            named = f.cells[0] + (" …" if len(f.cells) > 1 else "")
-            lines.add_row(named, f"{len(f.cells)}", f"{f.lanes}", f"{f.steps:,}", f"{speed:,.0f}", f"{f.hours:.3f}")
-    console.print(lines)
-    gpu = hours if device.startswith("cuda") else 0.0
-    told = f"{cells} cells, {steps:,} environment steps, {hours:.3f} hours on {device}, {gpu:.3f} GPU-hours"
-    console.print(f"To do: {told}, one run after the other.", highlight=False, soft_wrap=True)
-
-
-def _tune(search: Search, folder: Path, device: str, console: Console) -> None:
-    prepare(device)
-    for trial in tune(search, folder, device):
-        tried = ", ".join(f"{name} = {value}" for name, value in trial.settings.items())
-        console.print(
-            f"{trial.row} {trial.number + 1}/{search.trials}: {trial.value:.3f} with {tried}", highlight=False
-        )
-    kept = Trials(folder, search)
-    lines = Lines("", "trials", f"{search.table.objective}, tuning seeds", "best settings")
-    for name in search.table.rows:
-        first = best(kept.of(name))
-        settings = "\n".join(f"{setting} = {value}" for setting, value in first.settings.items())
-        lines.add_row(name, f"{len(kept.of(name))}", f"{first.value:.3f}", settings)
-    console.print(lines)
-    console.print(f"Every trial: {kept.path}", highlight=False)
-
-
-def _report(folder: Path, console: Console) -> None:
-    for inner in _folders(folder):
-        as_parquet(inner)
-        results = load_results(inner)
-        console.print(f"\n[bold]{results.table.title or results.table.suite}[/bold]")
-        console.print(_lines(text.main_table(results, text.BRIEF)))
-        if len(results.rows) > 1:
-            console.print(_lines(text.comparison_table(results, brief=True)))
-            console.print(text.family(results), highlight=False)
-        for grid in (text.sensitivity_table(results), text.order_table(results)):
-            if grid.lines:
-                console.print(_lines(grid))
-        console.print(text.headline(results), highlight=False)
-        console.print(f"The whole report: {html.write_report(inner)}", highlight=False)
-
-
-def _folders(folder: Path) -> list[Path]:
-    """The folder itself, or the results folders in it."""
-    found = [folder] if (folder / "spec.toml").is_file() else sorted(path.parent for path in folder.glob("*/spec.toml"))
-    if not found:
-        raise FileNotFoundError(f"{folder}: wanted a folder of results, found no spec.toml in it or below")
-    return found
-
-
-def _lines(grid: Grid) -> Lines:
-    lines = Lines(*grid.headings)
-    for line in grid.lines:
-        lines.add_row(*line)
-    return lines
+        show_report(folder, console)
 
 
 def _list(console: Console) -> None:

@@ -1,11 +1,14 @@
 """The command line: what it refuses before any training, and what it leaves behind."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from crystalrl import cli
 from crystalrl.study import execute as execute_module
+from crystalrl.study.plan import Group
+from crystalrl.study.run import Event
 
 TINY = ["--steps", "80", "--capacity", "64", "--batch", "16", "--episodes", "2", "--points", "1"]
 
@@ -77,3 +80,39 @@ def test_the_list_names_every_study_memory_and_preset(capsys: pytest.CaptureFixt
     said = capsys.readouterr().out
     for name in ("nav-N-redefined", "reservoir", "distill", "anchored", "nav-evidence", "demo"):
         assert f"  {name}" in said
+
+
+TWO = """
+[tables.one]
+rows.VR = { suite = "nav-1", steps = 80, capacity = 64, batch = 16, episodes = 2, points = 1 }
+[tables.two]
+rows.PER = { suite = "nav-1", steps = 80, capacity = 64, batch = 16, episodes = 2, points = 1, memory = "prioritized" }
+"""
+
+
+def test_a_study_that_was_stopped_in_its_first_table_is_reported_as_far_as_it_is_and_resumed_to_the_last(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("two.toml").write_text(TWO)
+    true_run = execute_module.run
+
+    def interrupted(group: Group, *given: object) -> Iterator[Event]:
+        if group.spec.memory == "prioritized":
+            raise KeyboardInterrupt
+        return true_run(group, *given)
+
+    monkeypatch.setattr(execute_module, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cli.main(["study", "two.toml"])
+    capsys.readouterr()
+    cli.main(["report", "runs/two"])
+    assert "runs/two/one/report.html" in capsys.readouterr().out
+    monkeypatch.setattr(execute_module, "run", true_run)
+    cli.main(["resume", "runs/two"])
+    assert "runs/two/two/report.html" in capsys.readouterr().out
+
+
+def test_nothing_to_resume_is_an_error_that_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["resume", "runs"])
+    assert "runs: wanted a folder of results, found no spec.toml" in capsys.readouterr().out

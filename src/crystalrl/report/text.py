@@ -9,6 +9,7 @@ import numpy as np
 from crystalrl.study import catalogue
 from crystalrl.study.aggregate import Estimate, interquartile_mean, order_variance, stratified
 from crystalrl.study.analysis import Cell, Results, Row, compare
+from crystalrl.study.budget import capacity_for
 from crystalrl.study.stats import Effect, hedges, summarise, welch
 
 HEADINGS = {
@@ -150,6 +151,8 @@ def design_table(results: Results) -> Grid:
         spec = row.spec
         memory, method = catalogue.MEMORIES[spec.memory], catalogue.METHODS[spec.method]
         kept = f"{spec.memory}: {memory.about}" + (f"; preset {spec.preset}" if spec.preset else "")
+        if spec.budget_mb:
+            kept += f"; {capacity_for(spec).capacity:,} experiences in {spec.budget_mb:g} MB"
         lines.append([row.name, kept, method.about, "yes" if method.told else "no"])
     return Grid(["", "memory", "beside it", "told where tasks end"], lines)
 

@@ -7,7 +7,6 @@ at the end of every task and every so many minutes, whole or not at all; when th
 from __future__ import annotations
 
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -28,7 +27,7 @@ class Checkpoints:
         if not minutes >= 0:
             raise ValueError(f"checkpoint_minutes: wanted a number ≥ 0, got {minutes}")
         self.folder, self.minutes = folder / "checkpoints", minutes
-        self.possible = find_spec("safetensors") is not None
+        self.possible = _has_safetensors()
         self._last = time.monotonic()
 
     def begin(self, group: Group, device: torch.device | str) -> tuple[Learner, Record]:
@@ -77,3 +76,12 @@ class Checkpoints:
 
     def _path(self, group: Group) -> Path:
         return self.folder / f"{group.key}.safetensors"
+
+
+def _has_safetensors() -> bool:
+    """Whether runs can be kept here; where only PyTorch and NumPy are installed, an interrupted one starts anew."""
+    try:
+        import safetensors  # noqa: F401
+    except ModuleNotFoundError:
+        return False
+    return True

@@ -24,7 +24,7 @@ def execute(
     happened). Checkpoints are written at the end of every task and every so many minutes.
     """
     kept = Checkpoints(store.folder, minutes)
-    for number, group in pending(groups, store):
+    for number, group in pending(groups, store, kept):
         learner, record = kept.begin(group, device)
         for event in followed(learner, record, kept):
             yield number, event
@@ -58,14 +58,15 @@ def execute_ray(
         from ray.util.queue import Queue
     except ModuleNotFoundError:
         raise ValueError("how: wanted the package for ray, got none: pip install 'crystalrl[ray]'") from None
-    todo = pending(groups, store)
+    kept = Checkpoints(store.folder, minutes)
+    todo = pending(groups, store, kept)
     if not todo:
         return
     mine = not ray.is_initialized()
     if mine:
         ray.init(address=address or None, include_dashboard=False, log_to_driver=False)
     try:
-        queue, kept = Queue(actor_options={"num_cpus": 0}), Checkpoints(store.folder, minutes)
+        queue = Queue(actor_options={"num_cpus": 0})
         needs: dict[str, Any] = {"num_cpus": 1, "num_gpus": int(device.startswith("cuda")), "max_retries": RETRIES}
         task, folder = ray.remote(**needs)(_remote_run), str(store.folder.resolve())
         waiting = {task.remote(number, group, folder, device, minutes, queue): group for number, group in todo}
@@ -96,9 +97,15 @@ def _remote_run(number: int, group: Group, folder: str, device: str, minutes: fl
     return record.tables()
 
 
-def pending(groups: Sequence[Group], store: Store) -> list[tuple[int, Group]]:
-    """The groups that are not stored yet, by number; an error if another part holds any of their learners."""
+def pending(groups: Sequence[Group], store: Store, kept: Checkpoints | None = None) -> list[tuple[int, Group]]:
+    """The groups that are not stored yet, by number; an error if another part holds any of their learners. Checkpoints
+    of those that are, left by a process that was killed just then, are discarded.
+    """
     todo = [(number, group) for number, group in enumerate(groups) if not store.has(group.key)]
+    if kept is not None:
+        left = {number for number, _ in todo}
+        for group in (group for number, group in enumerate(groups) if number not in left):
+            kept.discard(group)
     store.refuse_stored((lane.cell, lane.seed) for _, group in todo for lane in group.lanes)
     return todo
 
