@@ -4,6 +4,8 @@
 
 Measured per design with 4,000 slots, all filled: acting, stepping and storing (collect), drawing, learning and telling
 the memory the TD errors (learn), and, for crystals, consolidation, spread over the steps between two of them.
+
+First one lane of SAC is timed beside SAC without lanes (`plain_sac.py`); `--lanes` without numbers measures only that.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from plain_sac import compare
 
 from crystalrl.study.execute import best_device, prepare
 from crystalrl.study.plan import plan
@@ -85,12 +88,14 @@ def _name(device: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lanes", type=int, nargs="+", default=[1, 16, 128, 416])
+    parser.add_argument("--lanes", type=int, nargs="*", default=[1, 16, 128, 416])
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--device", default=best_device())
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     prepare(options.device)
+    plain = compare(options.device)
+    print(*(f"SAC, {name}: {ms:.3f} ms an update" for name, ms in plain.items()), sep="; ")
     print(f"{'ms of a step of all lanes':26} lanes  collect    learn  consolidate  updates/s  all included")
     rows = []
     for design in DESIGNS:
@@ -102,7 +107,9 @@ def main() -> None:
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(
-            json.dumps({"device": _name(options.device), "torch": torch.__version__, "rows": rows}, indent=1)
+            json.dumps(
+                {"device": _name(options.device), "torch": torch.__version__, "sac": plain, "rows": rows}, indent=1
+            )
         )
 
 

@@ -1,20 +1,15 @@
 """Soft actor-critic as one would write it for a single learner, without lanes: the yardstick of `learners.py`.
 
-    python -m benchmarks.plain_sac [--json FILE]
-
 Both learn from the same batch (3 × 256, batch 256, observations of 17 and actions of 6 numbers, the sizes of
 HalfCheetah) in one process, in turns, so that a busy machine slows both.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +17,6 @@ from torch.nn.functional import softplus
 
 from crystalrl.agents import SAC, SACParams, Spaces
 from crystalrl.random import Streams
-from crystalrl.study.execute import best_device, prepare
 from crystalrl.types import Batch
 
 OBS, ACTION, WIDTH, DEPTH, BATCH = 17, 6, 256, 3, 256
@@ -105,16 +99,17 @@ def single(batch: Batch) -> Batch:
 
 
 def rounds(steps: dict[str, Callable[[], object]], device: str, count: int, each: int) -> dict[str, list[float]]:
-    """Milliseconds per update, measured in turns."""
+    """Milliseconds per update, measured in turns; on CPU of the process's own time, whatever else the machine does."""
+    clock = time.process_time if device == "cpu" else time.perf_counter
     out: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(count):
         for name, step in steps.items():
-            started = time.perf_counter()
+            started = clock()
             for _ in range(each):
                 step()
             if device == "cuda":
                 torch.cuda.synchronize()
-            out[name].append((time.perf_counter() - started) / each * 1e3)
+            out[name].append((clock() - started) / each * 1e3)
     return out
 
 
@@ -125,24 +120,3 @@ def compare(device: str, count: int = 15, each: int = 20) -> dict[str, float]:
     steps = {"plain modules": lambda: plain.update(alone), "one lane": lambda: lane.update(batch)}
     rounds(steps, device, 2, each)
     return {name: statistics.median(times) for name, times in rounds(steps, device, count, each).items()}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default=best_device())
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    prepare(options.device)
-    times = compare(options.device)
-    for name, ms in times.items():
-        print(f"{name:16} {ms:7.3f} ms an update {1e3 / ms:8,.0f} updates/s")
-    print(f"one lane takes {times['one lane'] / times['plain modules']:.3f} of the plain one's time")
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(
-            json.dumps({"device": options.device, "torch": torch.__version__, "ms": times}, indent=1)
-        )
-
-
-if __name__ == "__main__":
-    main()

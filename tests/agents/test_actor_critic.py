@@ -193,10 +193,10 @@ def test_exploring_actions_lie_in_the_box_and_random_ones_fill_it(make) -> None:
 def test_the_pendulum_is_swung_up_and_held(agent: str, memory: dict[str, str]) -> None:
     """The best of the later points: an actor-critic may lose and find its policy again."""
     spec = RunSpec(
-        "pendulum", agent=agent, **memory, seeds=(0, 1, 2), steps=10_000, capacity=10_000, batch=64, envs=1, warmup=400,
-        episodes=10, points=10, epsilon=0.0, explore=0.05,
+        "pendulum", agent=agent, **memory, seeds=(0, 1, 2), steps=8_000, capacity=4_000, batch=64, envs=1, warmup=400,
+        episodes=10, points=8, epsilon=0.0, explore=0.05,
         agent_params={"width": 64, "depth": 2, "learning_rate": 1e-3},
     )  # fmt: skip
     curve = [event.score for event in run(plan({"row": spec})[0]) if isinstance(event, Curve)]
     assert torch.stack(curve)[0].mean() < -900
-    assert torch.stack(curve[5:]).amax(0).mean() >= -250
+    assert torch.stack(curve[4:]).amax(0).mean() >= -250

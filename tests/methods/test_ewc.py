@@ -9,10 +9,18 @@ from crystalrl.agents.networks import LaneNetwork
 from crystalrl.methods.ewc import EWC, EWCParams, fisher_diagonal
 from crystalrl.random import Streams
 
+NETWORKS = {
+    "plain": lambda: LaneNetwork((3,), [6, 5], 2),
+    "dueling": lambda: LaneNetwork((3,), [6, 5], 2, dueling=True),
+    "normalised": lambda: LaneNetwork((3,), [6, 5], 2, layer_norm=True),
+    "noisy": lambda: LaneNetwork((3,), [6, 5], 2, noisy=True),
+    "frames": lambda: LaneNetwork((11, 10, 2), [5], 2),
+}
 
-@pytest.fixture(params=[False, True], ids=["plain", "dueling"])
+
+@pytest.fixture(params=NETWORKS)
 def network(request: pytest.FixtureRequest) -> LaneNetwork:
-    return LaneNetwork((3,), [6, 5], 2, dueling=request.param)
+    return NETWORKS[request.param]()
 
 
 def squared_gradients(network: LaneNetwork, theta: torch.Tensor, obs: torch.Tensor) -> torch.Tensor:
@@ -26,7 +34,7 @@ def squared_gradients(network: LaneNetwork, theta: torch.Tensor, obs: torch.Tens
 
 def test_the_fisher_over_all_signs_is_the_mean_squared_gradient_of_every_sample(network: LaneNetwork) -> None:
     theta = network.initial(Streams([1, 2])).requires_grad_()
-    obs = torch.randn(2, 7, 3, generator=torch.Generator().manual_seed(0))
+    obs = torch.randn(2, 7, *network.inputs, generator=torch.Generator().manual_seed(0))
     signs = [torch.tensor(pair).expand(2, 7, 2) for pair in itertools.product((-1.0, 1.0), repeat=2)]
     measured = torch.stack([fisher_diagonal(network, theta, obs, sign) for sign in signs]).mean(0)
     torch.testing.assert_close(measured, squared_gradients(network, theta, obs), rtol=1e-4, atol=1e-7)
@@ -34,7 +42,8 @@ def test_the_fisher_over_all_signs_is_the_mean_squared_gradient_of_every_sample(
 
 def test_padding_has_no_fisher(network: LaneNetwork) -> None:
     theta = network.initial(Streams([1])).requires_grad_()
-    assert not fisher_diagonal(network, theta, torch.ones(1, 4, 3), torch.ones(1, 4, 2))[:, network.used :].any()
+    obs = torch.ones(1, 4, *network.inputs)
+    assert not fisher_diagonal(network, theta, obs, torch.ones(1, 4, 2))[:, network.used :].any()
 
 
 class Agent:
@@ -81,3 +90,13 @@ def test_strength_may_differ_between_lanes_and_zero_switches_it_off() -> None:
     penalty = ewc.penalty(agent.theta + 1)
     assert penalty[0] == 0
     assert penalty[1] > 0
+
+
+def test_the_fisher_of_a_head_is_that_of_its_own_samples() -> None:
+    network = LaneNetwork((3,), [4], 2, heads=3)
+    theta = network.initial(Streams([1])).requires_grad_()
+    obs = torch.randn(1, 6, 3, generator=torch.Generator().manual_seed(0))
+    context = torch.tensor([[0, 0, 2, 2, 2, 0]])
+    fisher = fisher_diagonal(network, theta, obs, torch.ones(1, 6, 2), context)
+    _, bias = network.split(fisher)[-1]
+    torch.testing.assert_close(bias[0, 0], torch.tensor([0.5, 0.5, 0, 0, 0.5, 0.5]))

@@ -65,6 +65,26 @@ def test_a_run_ends_with_a_table_and_a_page(capsys: pytest.CaptureFixture[str]) 
     assert Path("runs/run/report.html").read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cartpole-3 --agent dqn --seeds 0:2",
+        "pendulum-3 --agent sac --seeds 0:2 --agent-params.width 16 --agent-params.learning-rate 1e-3,1e-4",
+        "mountaincar-2-hidden --agent td3 --memory crystal --preset anchored --agent-params.width 16",
+        "minatar-breakout --agent rainbow --memory prioritized --method ewc --agent-params.width 16",
+    ],
+)
+def test_every_agent_runs_a_suite_to_a_report(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["run", *line.split(), *TINY, "--device", "cpu"])
+    assert "The whole report" in capsys.readouterr().out
+
+
+def test_an_agent_that_does_not_fit_the_actions_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["run", "pendulum-2", *TINY, "--device", "cpu"])
+    assert "agent: wanted one for box actions (1,), such as sac" in capsys.readouterr().out
+
+
 def test_values_are_read_as_numbers_truth_values_and_words() -> None:
     rest, sections = cli.take_sections(
         ["run", "nav-2", "--params.k", "3", "--params.backup=.5", "--method-params.online", "true", "--seeds", "1"]
@@ -78,7 +98,8 @@ def test_values_are_read_as_numbers_truth_values_and_words() -> None:
 def test_the_list_names_every_study_memory_and_preset(capsys: pytest.CaptureFixture[str]) -> None:
     cli.main(["list"])
     said = capsys.readouterr().out
-    for name in ("nav-N-redefined", "reservoir", "distill", "anchored", "nav-evidence", "demo"):
+    suites = ("nav-N-redefined", "cartpole[-N]", "pendulum[-N]", "minatar-5")
+    for name in (*suites, "sac", "td3", "rainbow", "reservoir", "distill", "anchored", "nav-evidence", "demo"):
         assert f"  {name}" in said
 
 

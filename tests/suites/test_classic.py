@@ -174,9 +174,9 @@ def test_suites_that_do_not_exist_are_refused(name: str) -> None:
         check_suite(name)
 
 
-def test_a_random_policy_scores_about_zero_in_every_family() -> None:
-    for name, family in FAMILIES.items():
-        made = suite(f"{name}-1", [0])
-        random = torch.Generator().manual_seed(0)
-        score = made.scorer(20).score(lambda obs, c: random_action(made, *obs.shape[:2], random), torch.tensor([[0]]))  # noqa: B023
-        assert abs(float(score)) < 0.15, (name, float(score), family.random)
+@pytest.mark.parametrize("name", [*(f"{family}-1" for family in FAMILIES), "minatar-5"])
+def test_a_random_policy_scores_about_zero(name: str) -> None:
+    made, random = suite(name, [0]), torch.Generator().manual_seed(0)
+    stages = torch.tensor([[0, 1, 3, 4] if name == "minatar-5" else [0]])  # Freeway is long, and random play scores 0
+    score = made.scorer(20).score(lambda obs, context: random_action(made, *obs.shape[:2], random), stages)
+    assert score.abs().max() < 0.15
