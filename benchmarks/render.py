@@ -158,7 +158,7 @@ def one_lane(result: dict[str, Any]) -> str:
             "One update of SAC, 3 × 256, batch 256, observations of 17 and actions of 6 numbers: one lane beside "
             "the same written with plain modules, in turns in one process.",
             table(["", "time", "share of plain"], rows),
-            f"Measured on: {result["device"]}, process time, torch {result['torch']}. "
+            f"Measured on: {result['device']}, process time, torch {result['torch']}. "
             "`python benchmarks/learners.py --lanes --device cpu --json benchmarks/results/one_lane.json`",
         ]
     )
