@@ -214,6 +214,6 @@ def test_phases_are_those_of_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> 
         stored = memory.ledger.phase[0] > 0
         phases[memory.ledger.birth[0, stored]] = memory.ledger.phase[0, stored]
         ended.append(phases)
-    assert (ended[0] == ended[1]).float().mean() > 0.98
+    assert (ended[0] == ended[1]).float().mean() > 0.96
     both = (ended[0] > 0) & (ended[1] > 0)
-    assert (ended[0] == ended[1])[both].float().mean() > 0.85
+    assert (ended[0] == ended[1])[both].float().mean() > 0.88
