@@ -137,24 +137,35 @@ def start(arguments):
         os._exit(0)
     return child
 
+def kept(folder):
+    return any(Path(folder).glob("checkpoints/*.safetensors"))
+
+def wait_until(child, good):
+    while not good() and os.waitpid(child, os.WNOHANG)[0] == 0:
+        time.sleep(0.005)
+
 kills, seed, *line = sys.argv[1:]
 line += ["--checkpoint-minutes", "0.0005", "--device", "cpu"]
-begun = time.monotonic()
-os.waitpid(start([*line, "--out", "whole"]), 0)
-long = time.monotonic() - begun
+child, begun = start([*line, "--out", "whole"]), time.monotonic()
+wait_until(child, lambda: kept("whole"))
+first = time.monotonic()
+wait_until(child, lambda: not kept("whole"))
+learning = time.monotonic() - first
+os.waitpid(child, 0)
 random.seed(int(seed))
 left = unfinished = 0
 while left < int(kills):
     folder = f"killed{left}"
-    for _ in range(4):
+    for attempt in range(4):
         known = Path(folder, "spec.toml").exists()
         child = start(["resume", folder, *line[-4:]] if known else [*line, "--out", folder])
-        time.sleep(random.uniform(0, long / 2))
+        if attempt == 0:  # then it may be anywhere between the start and the first task's end
+            wait_until(child, lambda: kept(folder))
+        time.sleep(random.uniform(0, learning / 3))
         os.kill(child, signal.SIGKILL)
         left += os.waitpid(child, 0)[1] == signal.SIGKILL
-        unfinished += any(Path(folder).glob("checkpoints/*.safetensors"))
-    status = os.waitpid(start(["resume", folder, *line[-4:]]), 0)[1] if Path(folder, "spec.toml").exists() else 1
-    assert status == 0, "could not be resumed"
+        unfinished += kept(folder)
+    assert os.waitpid(start(["resume", folder, *line[-4:]]), 0)[1] == 0, "could not be resumed"
 print(left, unfinished)
 """
 LINES = {
@@ -169,7 +180,7 @@ def killed_and_resumed(line: str, kills: int, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     left, unfinished = map(int, done.stdout.split())
     assert left >= kills
-    assert unfinished >= kills // 4  # killed while it learnt, with something to go on from
+    assert unfinished >= kills // 2  # killed while it learnt, with something to go on from
     whole = stored(folder / "whole")
     assert len(whole) == 3
     again = list(folder.glob("killed*"))
