@@ -23,6 +23,7 @@ RUNS = [
     ("nav-2", {"memory": "reservoir", "method": "distill"}),
     ("nav-2", {"memory": "uniform", "method": "ewc"}),
     ("cartpole", {"memory": "prioritized"}),
+    ("pendulum-2", {"agent": "sac", "memory": "uniform"}),
 ]
 
 
@@ -70,7 +71,7 @@ def learner_file(folder: Path) -> list[tuple[int, int]]:
     return [(path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.glob("checkpoints/*.safetensors")]
 
 
-def test_cartpole_is_brought_back_by_the_seed_and_the_actions_of_the_present_episode_alone() -> None:
+def test_cartpole_is_brought_back_by_the_actions_of_the_present_episodes_alone() -> None:
     (group,) = plan({"row": RunSpec("cartpole", **SMALL)})
     learner = Learner(group, torch.device("cpu"))
     learner.begin(0)
@@ -79,26 +80,13 @@ def test_cartpole_is_brought_back_by_the_seed_and_the_actions_of_the_present_epi
     learner.step = 150
     state = learner.state()
     assert state is not None
-    assert 0 < len(state["world.actions"]) < 8 * 150 / 2
+    assert 0 < int(state["world.length"].sum()) < 8 * 150 / 2
     other = Learner(group, torch.device("cpu"))
     other.load(state)
     for _ in range(100):
         learner.collect()
         other.collect()
     assert torch.equal(learner.world.obs, other.world.obs)
-    spoilt = {**state, "world.first": state["world.first"] + 1, "world.count": 0 * state["world.count"]}
-    with pytest.raises(CheckpointError, match="wanted what was seen before"):
-        other.load(spoilt)
-
-
-def test_a_world_that_cannot_be_left_within_a_task_is_saved_between_tasks() -> None:
-    (group,) = plan({"row": RunSpec("cartpole", **SMALL)})
-    learner = Learner(group, torch.device("cpu"))
-    del learner.world.environments[:]
-    del learner.world.environments
-    assert learner.state() is not None
-    learner.step = 1
-    assert learner.state() is None
 
 
 def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused_by_name(tmp_path: Path) -> None:

@@ -136,14 +136,12 @@ def _random(memory: CrystalMemory, draft: Draft) -> neighbours.Near:
 
 def _visits(memory: CrystalMemory, draft: Draft) -> Visits:
     """The cells of everything; those of the fresh are new."""
-    grid, fields, unknown = memory.grid, draft.fields, draft.fresh
+    grid, fields = memory.grid, draft.fields
     centre, deviation = grid.centre, grid.deviation
     if not grid.scaled:
         centre, deviation = grid.scale(*neighbours.moments(memory.grid_vectors(fields), draft.fresh), draft.fresh)
-    if memory.cells_unknown:
-        unknown = draft.occupied
     cell = grid.cell[:, : draft.slots].clone()
-    slots, real = padded(unknown)
+    slots, real = padded(draft.fresh)
     if not slots.shape[1]:
         return Visits(draft.fresh, cell, centre, deviation)
     some = memory.arena.unpack(memory.arena.read(slots))

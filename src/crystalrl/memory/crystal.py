@@ -87,8 +87,6 @@ class CrystalMemory(ReplayMemory):
         self._steps = self.steps.numpy()
         self.vicinity: Vicinity | None = None
         """Neighbour lists, where all pairs would be too many. Not saved: built anew after a load."""
-        self.cells_unknown = False
-        """Whether the cells of the grid are yet to be computed, after a load."""
 
     def _ledger(self) -> Ledger:
         liquid = self.params.caps(self.capacity)[0]
@@ -230,7 +228,6 @@ class CrystalMemory(ReplayMemory):
         report = consolidation.apply(self, plan)
         draft = plan.draft
         self._filled = False  # eviction may have emptied a lane
-        self.cells_unknown = False
         self.ended &= ~draft.ended
         self.steps -= draft.steps
         self.turns += draft.lane[:, 0]
@@ -383,10 +380,6 @@ class CrystalMemory(ReplayMemory):
         for tensor in (*self.anchors.values(), self.started, self.ended):
             tensor.zero_()
         self._steps *= 0
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        super().load_state_dict(state)
-        self.cells_unknown = True
 
     @property
     def nbytes(self) -> int:

@@ -28,7 +28,7 @@ class Grid:
 
     Coordinates are measured in standard deviations of the states stored when the first visits were counted, so a cell
     means the same for ever. The table is bounded: cells share an entry where their hashes agree. The cell of each slot
-    is kept, because it never changes; it is not saved but computed again.
+    is kept, because it never changes.
     """
 
     def __init__(self, lanes: int, slots: int, size: int, width: float, device: torch.device) -> None:
@@ -78,7 +78,8 @@ class Grid:
         return self.count.nbytes + self.cell.nbytes
 
     def tensors(self) -> dict[str, Tensor]:
-        return {"grid.count": self.count, "grid.centre": self.centre, "grid.deviation": self.deviation}
+        named = {"count": self.count, "centre": self.centre, "deviation": self.deviation}
+        return {**{f"grid.{name}": tensor for name, tensor in named.items()}, "slot.cell": self.cell}
 
     def clear(self) -> None:
         self.count.zero_()

@@ -76,7 +76,8 @@ class Slots:
             self.arrays["episode"][row] = order["episode"]
             self._reset(row)
             for action in order["actions"]:
-                self._show(row, env.step(self._meant(row, np.asarray(action)))[0])
+                taken = np.asarray(action, self.arrays["action"].dtype)
+                self._show(row, env.step(self._meant(row, taken))[0])
         return []
 
     def step(self, rows: Sequence[int]) -> list[dict[str, Any]]:
