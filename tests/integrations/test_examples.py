@@ -24,7 +24,7 @@ def python(name: str, *arguments: str, at: Path) -> str:
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_an_example_is_short(path: Path) -> None:
-    assert len(path.read_text().splitlines()) < 80
+    assert len(path.read_text().splitlines()) < (150 if path.name.startswith("cleanrl_") else 80)
 
 
 def test_the_sac_example_learns_saves_and_goes_on(tmp_path: Path) -> None:
