@@ -52,6 +52,7 @@ def test_the_loss_of_the_dqn_is_that_of_a_loop_over_the_samples(example: Any) ->
     assert float((ours - theirs).abs().max() / theirs.abs().max()) <= 1e-6
 
 
+@pytest.mark.slow
 def test_a_small_dqn_with_a_crystal_memory_learns(example: Any) -> None:
     dqn = example("cleanrl_dqn")
     returns = dqn.train(dqn.Args(steps=4_000, seed=1001, exploration=0.3))

@@ -58,3 +58,9 @@ def test_the_crystal_buffer_keeps_what_the_stock_buffer_forgets(monkeypatch: Any
     assert min(stock[0]["A"], stock[1]["B"], crystal[0]["A"], crystal[1]["B"]) > 90  # both learn A, then B
     assert min(crystal[2]["A"], crystal[2]["B"]) > 90
     assert min(stock[2]["A"], stock[2]["B"]) < 40
+
+
+def test_the_torchrl_example_learns_and_saves(tmp_path: Path) -> None:
+    printed = python("torchrl_dqn.py", "--steps", "900", "--out", str(tmp_path / "buffer"), at=tmp_path)
+    assert "crystal: " in printed
+    assert (tmp_path / "buffer" / "sampler" / "memory.safetensors").exists()

@@ -19,7 +19,7 @@ def squared_pull(anchor: Anchor, output: Tensor) -> Tensor:
 
 
 def gaussian_pull(anchor: Anchor, mean: Tensor, log_std: Tensor) -> Tensor:
-    """Mean over the batch of coefficient · KL(anchor ‖ policy), for mean and log σ [B, A]; the target has both, [B, 2A].
+    """Mean over the batch of coefficient · KL(anchor ‖ policy) for mean and log σ [B, A]; the target has both, [B, 2A]
 
     KL = Σ log σ − log σ₀ + (σ₀² + (μ − μ₀)²) / 2σ² − ½. Where the anchor acts, the policy must too.
     """

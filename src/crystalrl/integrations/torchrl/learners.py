@@ -130,7 +130,7 @@ def learner_of(loss: Any) -> Learner:
             break
     else:
         raise TypeError(f"loss: wanted one of {', '.join(LEARNERS)} or a subclass, got {type(loss).__name__}")
-    if getattr(loss, "_version", 2) != 2:
+    if kind.__name__ == "SACLoss" and loss._version != 2:
         raise ValueError("loss: wanted SACLoss without a value network, got one with it")
     if getattr(loss, "num_qvalue_nets", 2) > 2:
         raise ValueError(f"num_qvalue_nets: wanted 1 or 2, got {loss.num_qvalue_nets}")

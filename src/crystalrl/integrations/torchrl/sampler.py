@@ -63,9 +63,9 @@ class CrystalSampler(Sampler):
         return self._fields(self._stored(slots))
 
     def _stored(self, slots: Tensor) -> Any:
-        """Stored data; slots never written give those of the last."""
-        storage = self.writer.storage
-        return storage.get(slots.clamp_max(len(storage) - 1))
+        """Stored data; slots beyond the last experience give that one: the storage has not initialised them."""
+        last = self.memory.ledger.used - 1 if self.memory is not None and len(self.memory) else 0
+        return self.writer.storage.get(slots.clamp_max(last))
 
     def _fields(self, data: Any) -> dict[str, Any]:
         learner, nested = self.loss.learner, data.get("next")
