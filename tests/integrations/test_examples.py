@@ -64,3 +64,10 @@ def test_the_torchrl_example_learns_and_saves(tmp_path: Path) -> None:
     printed = python("torchrl_dqn.py", "--steps", "900", "--out", str(tmp_path / "buffer"), at=tmp_path)
     assert "crystal: " in printed
     assert (tmp_path / "buffer" / "sampler" / "memory.safetensors").exists()
+
+
+def test_the_offline_example_ranks_and_exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
+    printed = python("minari_offline.py", "--episodes", "6", "--updates", "100", at=tmp_path)
+    assert "highest c: " in printed
+    assert "exported " in printed

@@ -1,4 +1,4 @@
-"""TorchRL: gradients equal losses written out, the storage fills densely, a saved buffer goes on, mistakes are refused."""
+"""TorchRL: gradients equal losses written out, storage fills densely, saved buffers go on, mistakes are refused."""
 
 from __future__ import annotations
 

@@ -5,6 +5,8 @@ Stable-Baselines3 does not let one: there the gradients of the same losses are a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -30,3 +32,10 @@ def gaussian_pull(anchor: Anchor, mean: Tensor, log_std: Tensor) -> Tensor:
     spread = (torch.exp(2 * old_log_std) + (mean - old_mean) ** 2) * torch.exp(-2 * log_std)
     divergence = (log_std - old_log_std + 0.5 * spread - 0.5).sum(-1)
     return (anchor.coefficient * divergence).mean()
+
+
+def pull_gradients(pull: Callable[..., Tensor], anchor: Anchor, *outputs: Tensor) -> tuple[Tensor, ...]:
+    """Gradient of a pull with respect to each output, for libraries in whose losses nothing can be added."""
+    leaves = [output.detach().requires_grad_() for output in outputs]
+    with torch.enable_grad():
+        return torch.autograd.grad(pull(anchor, *leaves), leaves)
