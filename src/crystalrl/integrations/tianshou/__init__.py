@@ -1,8 +1,8 @@
 """A crystal memory for Tianshou 2: a replay buffer that weighs, remembers and resumes.
 
-    buffer = CrystalReplayBuffer(20_000, buffer_num=len(envs))
-    buffer.attach(algorithm)
-    collector = Collector(algorithm, envs, buffer)
+buffer = CrystalReplayBuffer(20_000, buffer_num=len(envs))
+buffer.attach(algorithm)
+collector = Collector(algorithm, envs, buffer)
 """
 
 from crystalrl.integrations.requires import require

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from os import PathLike
 from typing import Any
 
@@ -27,7 +28,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
     """A crystal memory with Tianshou's own arrays, for one environment or `buffer_num` parallel ones.
 
     It consolidates by itself when it is due, after a gradient step. `params` is a preset or your own `CrystalParams`;
-    None: `CrystalParams.anchored()`. Infos are not stored. Invariant: experiences lie where the ledger says, in no order.
+    None: `CrystalParams.anchored()`. Infos are not stored. Invariant: experiences lie where the ledger says.
     """
 
     def __init__(self, size: int, buffer_num: int = 1, params: CrystalParams | None = None, *, seed: int = 0) -> None:
@@ -70,7 +71,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
         self._open = [[] for _ in self._open]
         self._rewards[:] = 0
 
-    def add(self, batch: Any, buffer_ids: Any = None) -> tuple[NDArray[Any], ...]:
+    def add(self, batch: Any, buffer_ids: Any = None) -> Any:
         """Slots, and for ended episodes their return and length, and the slot of their first step."""
         ids = np.arange(self.buffer_num) if buffer_ids is None else np.asarray(buffer_ids)
         rows = _rows(batch, len(ids))
@@ -104,7 +105,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
         self._allocate({name: (row.shape[1:], row.dtype) for name, row in rows.items()})
         space = learner.algorithm.policy.action_space
         with torch.no_grad():
-            outputs = learner.outputs(Samples(**first, info=Samples())) if anchored(self.params) else {}
+            outputs = learner.outputs(Samples({**first, "info": Samples()})) if anchored(self.params) else {}
         shapes = structure(_fields(first), int(space.n) if hasattr(space, "n") else None)
         anchor = {name: tuple(output.shape[1:]) for name, output in outputs.items()}
         self.memory = borrow(self.maxsize, self._fetch, self.params, anchor, seed=self.seed, **shapes)
@@ -119,11 +120,13 @@ class CrystalReplayBuffer(ReplayBufferManager):
         """Drawn slots; for 0 or None all that hold an experience, in order of arrival."""
         if batch_size:
             self._drawn = self.held.sample(batch_size)
-            return self._drawn.index.numpy()
+            drawn: NDArray[np.int64] = self._drawn.index.numpy()
+            return drawn
         if self.memory is None:
             return np.zeros(0, np.int64)
         slots = (self.memory.ledger.phase[0] > 0).nonzero()[:, 0]
-        return slots[self.memory.ledger.birth[0, slots].argsort()].numpy()
+        stored: NDArray[np.int64] = slots[self.memory.ledger.birth[0, slots].argsort()].numpy()
+        return stored
 
     def sample(self, batch_size: int | None) -> tuple[Any, NDArray[np.int64]]:
         indices = self.sample_indices(batch_size)
@@ -158,7 +161,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
     def _refuse_order(self, *_: Any) -> Any:
         raise RuntimeError("CrystalReplayBuffer: wanted single experiences, got a request for the one before or after")
 
-    prev = next = _refuse_order
+    prev = next = _refuse_order  # type: ignore[assignment]
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one file, without pickle: loaded, the next batches are those that would have come."""
@@ -170,12 +173,14 @@ class CrystalReplayBuffer(ReplayBufferManager):
         """Continue from a file of `save`. Attach the algorithm first; then let the collector keep the contents:
         `collector.reset(reset_buffer=False)`."""
         header, tensors = checkpoint.read(path)
-        columns = {n.removeprefix("payload."): tensors.pop(n).numpy() for n in list(tensors) if n.startswith("payload.")}
+        columns = {
+            n.removeprefix("payload."): tensors.pop(n).numpy() for n in list(tensors) if n.startswith("payload.")
+        }
         if set(columns) != set(STORED) or len(columns["rew"]) != self.maxsize:
             got = f"{len(columns.get('rew', ()))} with {sorted(columns)}"
             raise CheckpointError(f"{path}: wanted {self.maxsize} slots with {sorted(STORED)}, got {got}")
         self._make(columns)
-        own = self.held._header()
+        own = json.loads(json.dumps(self.held._header()))  # lists for tuples, as in the file
         for name in ("kind", "structure", "params"):
             if header[name] != own[name]:
                 raise CheckpointError(f"{path}: wanted {name} {own[name]}, got {header[name]}")
@@ -183,17 +188,15 @@ class CrystalReplayBuffer(ReplayBufferManager):
         for name, column in columns.items():
             self._meta[name][:] = column
 
-    save_hdf5 = load_hdf5 = _refuse_order
+    def save_hdf5(self, path: str, compression: str | None = None) -> None:
+        raise NotImplementedError("save_hdf5: wanted `save`, which keeps the memory's state, too")
 
 
 def _rows(batch: Any, count: int) -> dict[str, NDArray[Any]]:
     """What is stored of a step of every environment."""
     rows = {}
     for name in STORED:
-        if name == "done":
-            value = np.logical_or(batch.terminated, batch.truncated)
-        else:
-            value = batch[name]
+        value = np.logical_or(batch.terminated, batch.truncated) if name == "done" else batch[name]
         if isinstance(value, Samples):
             raise TypeError(f"{name}: wanted an array, got a Batch: dict observations are not supported here")
         rows[name] = np.asarray(value)

@@ -7,6 +7,7 @@ hook knows the replayed batch by the very array of its observations.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,15 +18,22 @@ from crystalrl.types import Anchor, Batch, Evaluation
 
 
 class Learner:
-    """One algorithm and the hooks on its networks. Invariant: hooks act only on the batch that was armed last."""
+    """One algorithm and the hooks on its networks. Invariant: hooks act only on the batch that was armed last.
 
-    def __init__(self, algorithm: Any) -> None:
+    A copy of a network (deepcopy, pickle) gets hooks without a batch: they do nothing, and take no memory along.
+    """
+
+    def __init__(self, algorithm: Any = None) -> None:
         self.algorithm = algorithm
         self.samples: Any = None
         self.batch: Batch | None = None
         self.values: list[Tensor] = []
         """Values of the armed batch [B] or [B, A], as each critic has said them."""
-        self.handles = [module.register_forward_hook(hook) for module, hook in self.hooks()]
+        hooks = [] if algorithm is None else self.hooks()
+        self.handles = [module.register_forward_hook(hook) for module, hook in hooks]
+
+    def __reduce__(self) -> Any:
+        return type(self), ()
 
     def hooks(self) -> list[tuple[nn.Module, Callable[..., None]]]:
         raise NotImplementedError
@@ -109,21 +117,17 @@ class SAC(Learner):
 
     def hooks(self) -> list[tuple[nn.Module, Callable[..., None]]]:
         algorithm = self.algorithm
-        critics = [(critic, self._on_critic(k)) for k, critic in enumerate((algorithm.critic, algorithm.critic2))]
-        return [*critics, (algorithm.policy.actor, self.on_actor)]
+        first, second = partial(self.on_critic, 0), partial(self.on_critic, 1)
+        return [(algorithm.critic, first), (algorithm.critic2, second), (algorithm.policy.actor, self.on_actor)]
 
-    def _on_critic(self, which: int) -> Callable[..., None]:
-        def on_critic(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
-            if not self._armed(inputs) or inputs[1] is not self.samples.act:
-                return
-            self.values.append(output.detach().flatten())
-            anchor = self._anchor("q")
-            if anchor is not None:
-                mine = Anchor(anchor.target[:, which : which + 1], anchor.coefficient)
-                pull = pull_gradients(squared_pull, mine, output.reshape(-1, 1))[0]
-                output.register_hook(_added(pull))
-
-        return on_critic
+    def on_critic(self, which: int, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
+        if not self._armed(inputs) or inputs[1] is not self.samples.act:
+            return
+        self.values.append(output.detach().flatten())
+        anchor = self._anchor("q")
+        if anchor is not None:
+            mine = Anchor(anchor.target[:, which : which + 1], anchor.coefficient)
+            output.register_hook(_added(pull_gradients(squared_pull, mine, output.reshape(-1, 1))[0]))
 
     def on_actor(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         anchor = self._anchor("policy")
