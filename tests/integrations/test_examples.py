@@ -71,3 +71,9 @@ def test_the_offline_example_ranks_and_exports(tmp_path: Path, monkeypatch: pyte
     printed = python("minari_offline.py", "--episodes", "6", "--updates", "100", at=tmp_path)
     assert "highest c: " in printed
     assert "exported " in printed
+
+
+def test_the_tianshou_example_learns_and_saves(tmp_path: Path) -> None:
+    printed = python("tianshou_dqn.py", "--steps", "900", "--out", str(tmp_path / "memory.safetensors"), at=tmp_path)
+    assert "crystal: " in printed
+    assert (tmp_path / "memory.safetensors").exists()
