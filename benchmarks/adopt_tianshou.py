@@ -23,7 +23,7 @@ from benchmarks.learning import compare  # noqa: E402
 def run(algorithm: str, buffer: str, seed: int) -> float:
     torch.set_num_threads(1)
     np.random.seed(seed)  # noqa: NPY002 - Tianshou's prioritized buffer draws from it
-    returns = tianshou_dqn.train("prioritized" if buffer == "stock" else "crystal", seed, 8_000)
+    returns = tianshou_dqn.train("prioritized" if buffer == "stock" else "crystal", seed, 6_000)
     return float(np.mean(returns[-20:]))
 
 

@@ -39,7 +39,8 @@ def learning(library: str, runs: list[dict[str, Any]]) -> str:
     head = [f"{seeds} seeds", f"{STOCK[library]}, 95 % interval", "crystal memory", "difference, 95 % interval (Welch)"]
     script = f"benchmarks/adopt_{library}.py"
     how = f"`python {script} --json benchmarks/results/adopt_{library}.json`, {minutes:.0f} minutes of one core."
-    return "\n\n".join([table(head, rows), how])
+    honest = "An interval that includes 0 means that so few seeds show no difference, not that there is none."
+    return "\n\n".join([table(head, rows), f"{honest} {how}"])
 
 
 def overhead(library: str, result: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from tianshou.utils.torch_utils import policy_within_training_step
 
 from crystalrl.integrations.tianshou import CrystalReplayBuffer
 
-ENVS, SLOTS = 4, 2_000
+ENVS, SLOTS = 4, 2_400  # Tianshou's own buffers fail if an episode, at most 500 steps, fills its share
 
 
 def train(memory: str, seed: int, steps: int, out: Path | None = None) -> list[float]:
