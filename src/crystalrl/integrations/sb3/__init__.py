@@ -6,7 +6,11 @@
 No algorithm is subclassed: weights and anchors enter the gradients through hooks on the networks.
 """
 
-from crystalrl.integrations.sb3.buffers import CrystalReplayBuffer, PrioritizedReplayBuffer
-from crystalrl.integrations.sb3.callback import Consolidate
+from crystalrl.integrations.requires import require
+
+require("stable_baselines3", "sb3")
+
+from crystalrl.integrations.sb3.buffers import CrystalReplayBuffer, PrioritizedReplayBuffer  # noqa: E402
+from crystalrl.integrations.sb3.callback import Consolidate  # noqa: E402
 
 __all__ = ["Consolidate", "CrystalReplayBuffer", "PrioritizedReplayBuffer"]

@@ -10,6 +10,7 @@ from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
 from crystalrl.integrations.sb3.base import MemoryReplayBuffer
 from crystalrl.integrations.sb3.learners import Learner
+from crystalrl.integrations.timing import consolidate
 from crystalrl.memory import Consolidation, CrystalMemory, PrioritizedMemory, ReplayMemory
 from crystalrl.memory.search import have_faiss
 from crystalrl.params import CrystalParams, floats
@@ -70,10 +71,7 @@ class CrystalReplayBuffer(MemoryReplayBuffer):
         """Let experiences crystallize or melt, as the attached model sees them now."""
         memory = self.held
         assert isinstance(memory, CrystalMemory)
-        if memory.params.clock == "steps" and not bool(memory.turns.any()):
-            memory.ledger.updated.copy_(memory.time[:, None].expand_as(memory.ledger.updated))
-            # the warm-up before learning does not count as time in which anything settled
-        return memory.consolidate(self.evaluate)
+        return consolidate(memory, self.evaluate)
 
 
 class PrioritizedReplayBuffer(MemoryReplayBuffer):

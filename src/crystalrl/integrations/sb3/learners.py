@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
+from crystalrl.integrations.randomness import private_randomness
 from crystalrl.types import Evaluation
 
 Told = Literal["exact", "clipped", "none"]
@@ -218,10 +217,3 @@ def learner_of(model: Any) -> Learner:
         if kind.__name__ in LEARNERS:
             return LEARNERS[kind.__name__](model)
     raise TypeError(f"model: wanted one of {', '.join(LEARNERS)} or a subclass, got {type(model).__name__}")
-
-
-@contextmanager
-def private_randomness(device: torch.device) -> Iterator[None]:
-    """Draws inside leave the run's random numbers as they were."""
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        yield

@@ -1,0 +1,129 @@
+"""DQN in one file, in the manner of CleanRL, with a memory that crystallizes. `# memory` marks what a plain loop lacks.
+
+python examples/cleanrl_dqn.py --steps 8000 --seed 1
+python examples/cleanrl_dqn.py --memory uniform        # the plain loop
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import gymnasium as gym
+import numpy as np
+import torch
+import tyro
+from torch import Tensor, nn
+from torch.nn import functional
+
+from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, PrioritizedMemory, Transition, UniformMemory
+from crystalrl.integrations.anchors import squared_pull
+
+
+@dataclass
+class Args:
+    env: str = "CartPole-v1"
+    envs: int = 4
+    seed: int = 1
+    steps: int = 10_000
+    memory: Literal["crystal", "prioritized", "uniform"] = "crystal"
+    capacity: int = 2_000
+    learning_starts: int = 500
+    batch_size: int = 128
+    updates: int = 2
+    """Gradient steps per step of all environments."""
+    learning_rate: float = 1e-3
+    gamma: float = 0.98
+    target_rate: float = 0.01
+    exploration: float = 0.3
+    """Share of the run in which random actions fall from all to one in twenty."""
+    out: Path | None = None
+    """Folder for the network and the memory."""
+
+
+def make_memory(args: Args, envs: gym.vector.SyncVectorEnv) -> UniformMemory | PrioritizedMemory | CrystalMemory:
+    observation_space, action_space = envs.single_observation_space, envs.single_action_space
+    spaces = (observation_space, action_space, args.capacity)
+    if args.memory == "uniform":
+        return UniformMemory.from_spaces(*spaces, envs=args.envs, gamma=args.gamma, seed=args.seed)
+    if args.memory == "prioritized":
+        return PrioritizedMemory.from_spaces(*spaces, envs=args.envs, gamma=args.gamma, seed=args.seed)
+    return CrystalMemory(
+        args.capacity, obs=observation_space.shape, action=int(action_space.n), params=CrystalParams.anchored(),
+        anchor={"q": (int(action_space.n),)}, envs=args.envs, gamma=args.gamma, seed=args.seed,
+    )  # fmt: skip
+
+
+def judge(q_network: nn.Module, target_network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Values [B, A] and TD errors [B]. The memory has applied γ and the ends of episodes: batch.discount."""
+    with torch.no_grad():
+        target = batch.reward + batch.discount * target_network(batch.next_obs).amax(1)
+    q = q_network(batch.obs)
+    return q, target - q.gather(1, batch.action[:, None])[:, 0]
+
+
+def loss_of(q: Tensor, error: Tensor, batch: Batch) -> Tensor:
+    loss = (batch.weight * functional.huber_loss(error, torch.zeros_like(error), reduction="none")).mean()  # memory
+    if batch.anchor is not None:  # memory
+        loss = loss + squared_pull(batch.anchor["q"], q)  # memory
+    return loss
+
+
+def train(args: Args) -> list[float]:
+    """Returns of the episodes, in the order in which they ended."""
+    rng = np.random.default_rng(args.seed)
+    torch.manual_seed(args.seed)
+    envs = gym.vector.SyncVectorEnv([lambda: gym.make(args.env)] * args.envs)
+    size, actions = int(np.prod(envs.single_observation_space.shape)), int(envs.single_action_space.n)
+    q_network, target_network = (
+        nn.Sequential(nn.Linear(size, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, actions))
+        for _ in range(2)
+    )
+    target_network.load_state_dict(q_network.state_dict())
+    optimizer = torch.optim.Adam(q_network.parameters(), lr=args.learning_rate)
+    memory = make_memory(args, envs)
+
+    def evaluate(batch: Batch) -> Evaluation:  # memory: what it asks when it consolidates
+        with torch.no_grad():
+            q, error = judge(q_network, target_network, batch)
+        return Evaluation(error, {"q": q})
+
+    returns: list[float] = []
+    score, ended = np.zeros(args.envs), np.zeros(args.envs, dtype=bool)
+    obs, _ = envs.reset(seed=args.seed)
+    for step in range(0, args.steps, args.envs):
+        epsilon = max(0.05, 1 - 0.95 * step / (args.exploration * args.steps))
+        with torch.no_grad():
+            action = q_network(torch.as_tensor(obs)).argmax(1).numpy()
+        action = np.where(rng.random(args.envs) < epsilon, envs.action_space.sample(), action)
+        next_obs, reward, terminated, truncated, _ = envs.step(action)
+        # After an episode's end Gymnasium resets with the next step: that step is no transition.
+        memory.add(Transition(obs, action, reward, next_obs, terminated, truncated), valid=~ended)
+        score = np.where(ended, 0.0, score + reward)
+        ended, obs = terminated | truncated, next_obs
+        returns += score[ended].tolist()
+        if step < args.learning_starts:
+            continue
+        for _ in range(args.updates):
+            batch = memory.sample(args.batch_size)
+            q, error = judge(q_network, target_network, batch)
+            optimizer.zero_grad()
+            loss_of(q, error, batch).backward()
+            optimizer.step()
+            memory.update(batch.index, error)  # memory
+            for slow, fast in zip(target_network.parameters(), q_network.parameters(), strict=True):
+                slow.data.lerp_(fast.data, args.target_rate)
+        if memory.due:  # memory
+            memory.consolidate(evaluate)  # memory
+    if args.out is not None:
+        args.out.mkdir(parents=True, exist_ok=True)
+        torch.save(q_network.state_dict(), args.out / "q_network.pt")
+        memory.save(args.out / "memory.safetensors")
+    return returns
+
+
+if __name__ == "__main__":
+    args = tyro.cli(Args)
+    returns = train(args)
+    print(f"{args.memory}: {len(returns)} episodes, mean return of the last 20: {np.mean(returns[-20:]):.1f}")

@@ -1,0 +1,14 @@
+"""A crystal memory for Tianshou 2: a replay buffer that weighs, remembers and resumes.
+
+buffer = CrystalReplayBuffer(20_000, buffer_num=len(envs))
+buffer.attach(algorithm)
+collector = Collector(algorithm, envs, buffer)
+"""
+
+from crystalrl.integrations.requires import require
+
+require("tianshou", "tianshou")
+
+from crystalrl.integrations.tianshou.buffer import CrystalReplayBuffer  # noqa: E402
+
+__all__ = ["CrystalReplayBuffer"]

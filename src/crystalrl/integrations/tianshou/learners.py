@@ -1,0 +1,172 @@
+"""What must be known of each algorithm of Tianshou: its critics, what is anchored, how the TD error comes about.
+
+Tianshou weighs its critics' losses with `batch.weight` itself. The pull of anchors is added to the gradients: a forward
+hook knows the replayed batch by the very array of its observations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from crystalrl.integrations.anchors import gaussian_pull, pull_gradients, squared_pull
+from crystalrl.types import Anchor, Batch, Evaluation
+
+
+class Learner:
+    """One algorithm and the hooks on its networks. Invariant: hooks act only on the batch that was armed last.
+
+    A copy of a network (deepcopy, pickle) gets hooks without a batch: they do nothing, and take no memory along.
+    """
+
+    def __init__(self, algorithm: Any = None) -> None:
+        self.algorithm = algorithm
+        self.samples: Any = None
+        self.batch: Batch | None = None
+        self.values: list[Tensor] = []
+        """Values of the armed batch [B] or [B, A], as each critic has said them."""
+        hooks = [] if algorithm is None else self.hooks()
+        self.handles = [module.register_forward_hook(hook) for module, hook in hooks]
+
+    def __reduce__(self) -> Any:
+        return type(self), ()
+
+    def hooks(self) -> list[tuple[nn.Module, Callable[..., None]]]:
+        raise NotImplementedError
+
+    def outputs(self, samples: Any) -> dict[str, Tensor]:
+        """What anchors hold, [B, …]."""
+        raise NotImplementedError
+
+    def errors(self, samples: Any, values: list[Tensor]) -> Tensor:
+        """|δ| [B], the mean over twins."""
+        raise NotImplementedError
+
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+    def arm(self, batch: Batch, samples: Any) -> None:
+        """The next passes over these samples get the anchors of this batch."""
+        self.batch, self.samples, self.values = batch, samples, []
+
+    def _anchor(self, name: str) -> Anchor | None:
+        return None if self.batch is None or self.batch.anchor is None else self.batch.anchor.get(name)
+
+    def _armed(self, inputs: tuple[Any, ...]) -> bool:
+        return self.batch is not None and torch.is_grad_enabled() and inputs[0] is self.samples.obs
+
+    def told(self) -> Tensor:
+        """|δ| [B] of the armed batch after it was trained on."""
+        if not self.values:
+            raise RuntimeError(
+                "the critic was trained on other arrays than sample() gave, so anchors were lost: wanted the update of "
+                f"Tianshou, got {type(self.algorithm).__name__}.update of another kind"
+            )
+        return self.errors(self.samples, self.values)
+
+    def evaluate(self, samples: Any, buffer: Any, slots: Any) -> Evaluation:
+        """TD errors and outputs now."""
+        algorithm = self.algorithm
+        samples = algorithm._preprocess_batch(samples, buffer, slots)
+        outputs = self.outputs(samples)
+        return Evaluation(self.errors(samples, self.split(outputs["q"])), outputs)
+
+    def split(self, values: Tensor) -> list[Tensor]:
+        """Anchored values as each critic says them."""
+        return list(values.unbind(1))
+
+
+def _added(pull: Tensor) -> Callable[[Tensor], Tensor]:
+    return lambda gradient: gradient + pull.reshape(gradient.shape)
+
+
+class DQN(Learner):
+    """Anchored are the values of all actions."""
+
+    def hooks(self) -> list[tuple[nn.Module, Callable[..., None]]]:
+        return [(self.algorithm.policy.model, self.on_model)]
+
+    def on_model(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        if not self._armed(inputs):
+            return
+        q = output[0]
+        self.values.append(q.detach())
+        anchor = self._anchor("q")
+        if anchor is not None:
+            q.register_hook(_added(pull_gradients(squared_pull, anchor, q)[0]))
+
+    def outputs(self, samples: Any) -> dict[str, Tensor]:
+        return {"q": self.algorithm.policy(samples).logits}
+
+    def errors(self, samples: Any, values: list[Tensor]) -> Tensor:
+        q = values[0]
+        action = torch.as_tensor(samples.act, device=q.device).long()
+        return (torch.as_tensor(samples.returns).flatten() - q.gather(1, action[:, None])[:, 0]).abs()
+
+    def split(self, values: Tensor) -> list[Tensor]:
+        return [values]
+
+
+class SAC(Learner):
+    """Anchored are both critics at the stored action, and mean and log σ of the policy before tanh."""
+
+    def hooks(self) -> list[tuple[nn.Module, Callable[..., None]]]:
+        algorithm = self.algorithm
+        first, second = partial(self.on_critic, 0), partial(self.on_critic, 1)
+        return [(algorithm.critic, first), (algorithm.critic2, second), (algorithm.policy.actor, self.on_actor)]
+
+    def on_critic(self, which: int, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
+        if not self._armed(inputs) or inputs[1] is not self.samples.act:
+            return
+        self.values.append(output.detach().flatten())
+        anchor = self._anchor("q")
+        if anchor is not None:
+            mine = Anchor(anchor.target[:, which : which + 1], anchor.coefficient)
+            output.register_hook(_added(pull_gradients(squared_pull, mine, output.reshape(-1, 1))[0]))
+
+    def on_actor(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        anchor = self._anchor("policy")
+        if anchor is None or not self._armed(inputs):
+            return
+        mean, deviation = output[0]
+        for part, pull in zip((mean, deviation), pull_gradients(_by_deviation, anchor, mean, deviation), strict=True):
+            part.register_hook(_added(pull))
+
+    def outputs(self, samples: Any) -> dict[str, Tensor]:
+        algorithm = self.algorithm
+        critics = (algorithm.critic, algorithm.critic2)
+        q = torch.stack([critic(samples.obs, samples.act).flatten() for critic in critics], 1)
+        (mean, deviation), _ = algorithm.policy.actor(samples.obs)
+        return {"q": q, "policy": torch.cat([mean, deviation.log()], 1)}
+
+    def errors(self, samples: Any, values: list[Tensor]) -> Tensor:
+        """Tianshou itself reports the mean of the signed errors, in which twins may cancel."""
+        return (torch.stack(values) - torch.as_tensor(samples.returns).flatten()).abs().mean(0)
+
+
+def _by_deviation(anchor: Anchor, mean: Tensor, deviation: Tensor) -> Tensor:
+    return gaussian_pull(anchor, mean, deviation.log())
+
+
+LEARNERS: dict[str, type[Learner]] = {"DQN": DQN, "SAC": SAC}
+"""By name of the class in Tianshou; a subclass counts as what it is made from."""
+
+
+def learner_of(algorithm: Any) -> Learner:
+    """How to look at an algorithm; an error if it would lose weights or needs the order of experiences."""
+    for kind in type(algorithm).__mro__:
+        if kind.__name__ in LEARNERS:
+            break
+    else:
+        raise TypeError(f"algorithm: wanted one of {', '.join(LEARNERS)} or a subclass, got {type(algorithm).__name__}")
+    if getattr(algorithm, "huber_loss_delta", None) is not None:
+        raise ValueError("huber_loss_delta: wanted None, since Tianshou's Huber loss leaves the weights out, got one")
+    steps = getattr(algorithm, "n_step", None) or getattr(algorithm, "n_step_return_horizon", 1)
+    if steps != 1:
+        raise ValueError(f"n_step_return_horizon: wanted 1, since experiences lie in no order here, got {steps}")
+    return LEARNERS[kind.__name__](algorithm)

@@ -1,0 +1,218 @@
+"""Sampler and writer for TorchRL's replay buffers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchrl.data.replay_buffers.samplers import Sampler
+from torchrl.data.replay_buffers.writers import Writer
+
+from crystalrl.integrations.foreign import anchored, borrow, store, structure
+from crystalrl.integrations.timing import consolidate
+from crystalrl.integrations.torchrl.loss import MemoryLoss, entries
+from crystalrl.memory import Consolidation, CrystalMemory
+from crystalrl.params import CrystalParams
+from crystalrl.types import Batch, Evaluation
+
+PATIENCE = 10
+"""Batches that may be drawn before the first of them is given to the loss."""
+
+
+class CrystalSampler(Sampler):
+    """Draws by phase and TD error, and keeps the ledger of a crystal memory for the buffer's storage.
+
+    The memory is made with the first data, which tell the shapes. Use it with its own `writer`. `params` is a preset or
+    your own `CrystalParams`; None: `CrystalParams.anchored()`.
+    """
+
+    def __init__(self, loss: MemoryLoss, params: CrystalParams | None = None, *, seed: int = 0) -> None:
+        if not isinstance(loss, MemoryLoss):
+            raise TypeError(f"loss: wanted a MemoryLoss around your loss module, got {type(loss).__name__}")
+        self.loss, self.params, self.seed = loss, params or CrystalParams.anchored(), seed
+        self.writer = CrystalWriter(self)
+        self.memory: CrystalMemory | None = None
+        self._drawn = 0
+        loss.report = self.update
+
+    @property
+    def held(self) -> CrystalMemory:
+        """The memory; an error while there is none."""
+        if self.memory is None:
+            raise RuntimeError("CrystalSampler: wanted data before anything else, got an empty buffer")
+        return self.memory
+
+    def __len__(self) -> int:
+        """Experiences kept. The buffer's own length counts writes."""
+        return 0 if self.memory is None else len(self.memory)
+
+    def make(self, data: Any) -> None:
+        """Build the memory for experiences like these."""
+        storage, first = self.writer.storage, data[:1]
+        with torch.no_grad():
+            outputs = self.loss.outputs(first) if anchored(self.params) else {}
+            actions = self.loss.learner.actions(first)
+        anchor = {name: tuple(output.shape[1:]) for name, output in outputs.items()}
+        shapes = structure(self._fields(first), actions)
+        self.memory = borrow(storage.max_size, self._fetch, self.params, anchor, seed=self.seed, **shapes)
+
+    def _fetch(self, slots: Tensor) -> dict[str, Any]:
+        return self._fields(self._stored(slots))
+
+    def _stored(self, slots: Tensor) -> Any:
+        """Stored data; slots beyond the last experience give that one: the storage has not initialised them."""
+        last = self.memory.ledger.used - 1 if self.memory is not None and len(self.memory) else 0
+        return self.writer.storage.get(slots.clamp_max(last))
+
+    def _fields(self, data: Any) -> dict[str, Any]:
+        learner, nested = self.loss.learner, data.get("next")
+        keys, names = learner.observations, learner.loss.tensor_keys
+        obs, following = ({_name(key): part.get(key).cpu() for key in keys} for part in (data, nested))
+        one = len(keys) == 1
+        terminated = nested.get(names.terminated).cpu().reshape(len(data))
+        done = nested.get(names.done).cpu().reshape(len(data))
+        return {
+            "obs": next(iter(obs.values())) if one else obs,
+            "action": learner.action(data).cpu(),
+            "reward": nested.get(names.reward).cpu().reshape(len(data)).to(torch.float32),
+            "next_obs": next(iter(following.values())) if one else following,
+            "terminated": terminated,
+            "truncated": done & ~terminated,
+        }
+
+    def sample(self, storage: Any, batch_size: int) -> tuple[Tensor, dict[Any, Tensor]]:
+        if storage is not self.writer.storage:
+            raise RuntimeError("CrystalSampler: wanted writer=sampler.writer in the same buffer, got another writer")
+        self._drawn += 1
+        if self._drawn > PATIENCE and not self.loss.updates:
+            raise RuntimeError(
+                f"{PATIENCE} batches were drawn and none was given to the MemoryLoss: weights and anchors would be lost"
+            )
+        batch = self.held.sample(batch_size)
+        return batch.index, entries(batch)
+
+    def update(self, index: Tensor, td_error: Tensor) -> None:
+        """Tell the memory TD errors [B] of drawn experiences. The MemoryLoss does, after each batch."""
+        self.held.update(index.cpu(), td_error.cpu())
+
+    def update_priority(self, index: Any, priority: Any, *, storage: Any = None) -> None:
+        """As `update`: what TorchRL calls a priority is |δ| here. Losses of TorchRL write δ² or the larger of twins."""
+        self.update(torch.as_tensor(index).reshape(-1), torch.as_tensor(priority).reshape(-1).float())
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to consolidate: not before the first gradient step, when there is nothing to keep."""
+        return self.memory is not None and self.memory.due and self.loss.updates > 0
+
+    def consolidate(self) -> Consolidation:
+        """Let experiences crystallize or melt, as the networks see them now."""
+        return consolidate(self.held, self._evaluate)
+
+    def _evaluate(self, batch: Batch) -> Evaluation:
+        return self.loss.evaluate(self._stored(batch.index))
+
+    def _empty(self) -> None:
+        if self.memory is not None:
+            self.memory.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tensors and the parameters as JSON; the storage saves the experiences."""
+        if self.memory is None:
+            return {}
+        header = {"params": json.dumps(self.params.to_json(), sort_keys=True), "updates": self.loss.updates}
+        return {**header, "memory": self.memory.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue from `state_dict`; the parameters must be those that it was made with."""
+        if not state_dict:
+            self._empty()
+            return
+        own = json.dumps(self.params.to_json(), sort_keys=True)
+        if state_dict["params"] != own:
+            raise ValueError(f"params: wanted those of the saved memory {state_dict['params']}, got {own}")
+        if self.memory is None:
+            self.make(self._stored(torch.zeros(1, dtype=torch.int64)))
+        self.held.load_state_dict(state_dict["memory"])
+        self.loss.updates = state_dict["updates"]
+
+    def dumps(self, path: Any) -> None:
+        from crystalrl.memory import checkpoint
+
+        state = self.state_dict()
+        Path(path).mkdir(parents=True, exist_ok=True)
+        checkpoint.write(Path(path) / "memory.safetensors", {**state, "memory": None}, state.get("memory", {}))
+
+    def loads(self, path: Any) -> None:
+        from crystalrl.memory import checkpoint
+
+        header, tensors = checkpoint.read(Path(path) / "memory.safetensors")
+        self.load_state_dict({**header, "memory": tensors} if tensors else {})
+
+
+class CrystalWriter(Writer):
+    """Writes where the ledger says: into a free slot, or over the least useful experience."""
+
+    def __init__(self, sampler: CrystalSampler) -> None:
+        super().__init__()
+        self.sampler = sampler
+        self._write_count = 0
+
+    @property
+    def storage(self) -> Any:
+        if self._storage is None:
+            raise RuntimeError("CrystalWriter: wanted a replay buffer around it, got none")
+        return self._storage
+
+    def register_storage(self, storage: Any) -> None:
+        if storage.ndim != 1:
+            raise ValueError(f"storage: wanted ndim=1, one experience per slot, got ndim={storage.ndim}")
+        super().register_storage(storage)
+
+    def add(self, data: Any) -> int:
+        return int(self.extend(data.unsqueeze(0)))
+
+    def extend(self, data: Any) -> Tensor:
+        """Slots [M] in which the M experiences now lie."""
+        if len(data.batch_size) != 1:
+            shape = list(data.batch_size)
+            raise ValueError(f"data: wanted experiences of batch size [M], got {shape}: use data.reshape(-1)")
+        sampler = self.sampler
+        if sampler.memory is None:
+            sampler.make(data)
+        fields = sampler._fields(data)
+        for name in ("obs", "next_obs", "reward"):
+            parts = fields[name].items() if isinstance(fields[name], dict) else [("", fields[name])]
+            if not all(bool(torch.isfinite(part).all()) for _, part in parts):
+                raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity")
+
+        def write(slots: Tensor) -> None:
+            data.set("index", slots.to(data.device) if data.device is not None else slots)
+            self.storage.set(slots, data)
+
+        slots = store(sampler.held, write, fields["terminated"] | fields["truncated"])
+        self._write_count += len(slots)
+        return slots
+
+    def _empty(self, empty_write_count: bool = True) -> None:
+        if empty_write_count:
+            self._write_count = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"write_count": self._write_count}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._write_count = state_dict["write_count"]
+
+    def dumps(self, path: Any) -> None:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        (Path(path) / "writer.json").write_text(json.dumps(self.state_dict()))
+
+    def loads(self, path: Any) -> None:
+        self.load_state_dict(json.loads((Path(path) / "writer.json").read_text()))
+
+
+def _name(key: Any) -> str:
+    return key if isinstance(key, str) else ".".join(key)

@@ -1,0 +1,167 @@
+"""Recorded data: into a memory and back without loss, ranked as it crystallizes, demonstrations kept from the start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import minari
+import numpy as np
+import pytest
+import torch
+from minari.data_collector import EpisodeBuffer
+
+from crystalrl import CrystalMemory, CrystalParams, Transition
+from crystalrl.integrations.minari import demonstration, export, fill, memory_of, ranked
+
+pytestmark = pytest.mark.filterwarnings("ignore:`", "ignore:The")  # Minari wants links, mails and requirements
+
+
+@pytest.fixture(autouse=True)
+def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
+
+
+def record(env_id: str = "CartPole-v1", episodes: int = 5, most: int = 60, name: str = "test/recorded-v0") -> Any:
+    """A dataset recorded here by a random policy; episodes are cut off after `most` steps."""
+    env, buffers = gym.make(env_id, max_episode_steps=most), []
+    env.action_space.seed(0)
+    for seed in range(episodes):
+        observations, steps = [env.reset(seed=seed)[0]], []
+        while not steps or not (steps[-1][2] or steps[-1][3]):
+            action = env.action_space.sample()
+            after, *outcome = env.step(action)
+            observations.append(after)
+            steps.append((action, *outcome[:3]))
+        actions, rewards, terminated, truncated = (np.array(part) for part in zip(*steps, strict=True))
+        buffers.append(
+            EpisodeBuffer(
+                observations=np.array(observations),
+                actions=actions,
+                rewards=rewards,
+                terminations=terminated,
+                truncations=truncated,
+                infos={},
+            )
+        )
+    return minari.create_dataset_from_buffers(
+        name, buffer=buffers, env=env, algorithm_name="random", author="test", description="recorded in a test"
+    )
+
+
+def about() -> dict[str, str]:
+    return {"algorithm_name": "ranked", "author": "test", "description": "exported in a test"}
+
+
+def evaluate(batch: Any) -> torch.Tensor:
+    """A critic with opinions: the error grows with the pole's angle."""
+    return batch.obs[:, 2].abs() * 10 + 0.1
+
+
+@pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
+def test_a_dataset_goes_into_a_memory_and_back_step_for_step(env_id: str) -> None:
+    dataset = record(env_id)
+    memory = memory_of(dataset)
+    assert len(memory) == dataset.total_steps
+    again = export(memory, "test/again-v0", like=dataset, **about())
+    assert (again.total_episodes, again.total_steps) == (dataset.total_episodes, dataset.total_steps)
+    for one, two in zip(dataset.iterate_episodes(), again.iterate_episodes(), strict=True):
+        for name in ("observations", "actions", "rewards", "terminations", "truncations"):
+            np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-6)
+        assert len(two.infos["c"]) == len(two) + 1
+
+
+def test_c_ranks_by_utility_when_nothing_else_acts() -> None:
+    dataset = record(episodes=8)
+    params = CrystalParams.anchored(sigma=0.0, settle=None, kappa=0.0, interference="none", backup=0.0)
+    memory = memory_of(dataset, params)
+    for _ in range(10):
+        report = memory.consolidate(evaluate)
+    assert len(memory) == dataset.total_steps  # nothing is evicted
+    assert float(report.scalars()["glass"] + report.scalars()["crystal"]) > 0
+    order = ranked(memory)
+    assert bool((order["c"].diff() <= 0).all())
+    angle = order["obs"][:, 2].abs()
+    fifth = len(angle) // 5
+    assert float(angle[:fifth].mean()) > 2 * float(angle[-fifth:].mean())
+    number = torch.cat([torch.arange(dataset.total_steps)])
+    assert torch.equal(order["number"].sort().values, number)
+
+
+def test_the_best_are_exported_as_pieces_of_their_episodes() -> None:
+    dataset = record(episodes=6)
+    memory = memory_of(dataset)
+    for _ in range(5):
+        memory.consolidate(evaluate)
+    wanted = ranked(memory)
+    kept = export(memory, "test/best-v0", like=dataset, top=30, **about())
+    assert kept.total_steps == 30
+    steps = np.concatenate([episode.observations[:-1] for episode in kept.iterate_episodes()])
+    assert {tuple(row) for row in steps.tolist()} == {tuple(row) for row in wanted["obs"][:30].tolist()}
+    lowest = min(float(np.nanmin(episode.infos["c"])) for episode in kept.iterate_episodes())
+    assert lowest == pytest.approx(float(wanted["c"][29]))
+    for episode in kept.iterate_episodes():
+        assert episode.terminations[-1] or episode.truncations[-1]
+        following = {
+            tuple(o): tuple(n) for o, n in zip(wanted["obs"].tolist(), wanted["next_obs"].tolist(), strict=True)
+        }
+        for before, after in zip(episode.observations[:-1].tolist(), episode.observations[1:].tolist(), strict=True):
+            assert following[tuple(before)] == tuple(after)
+
+
+def test_demonstrations_are_crystals_at_once_and_outlive_what_comes_later() -> None:
+    dataset = record(episodes=4)
+    steps = int(dataset.total_steps)
+    params = CrystalParams.anchored(time_unit=50, every=200, kappa=0.0, settle=None, interference="none", backup=0.0)
+    memory = CrystalMemory(3 * steps, obs=(4,), action=2, params=params)
+    slots = fill(memory, dataset, demonstrations=True)
+    assert bool((memory.ledger.phase[0, slots] == 3).all())
+    assert demonstration(params) == pytest.approx(0.7, abs=1e-6)
+    memory.pin(slots)  # else later crystals may take their places
+    rng = np.random.default_rng(0)
+    for _ in range(1000):
+        obs, after = rng.normal(size=(2, 4)).astype(np.float32)
+        memory.add(Transition(obs, int(rng.integers(2)), 0.0, after, False))
+        if memory.due:
+            memory.consolidate(lambda batch: torch.full((len(batch.reward),), 0.01))
+    assert torch.equal(memory.batch_of(slots).obs, torch.cat([torch.as_tensor(e.observations[:-1]) for e in dataset]))
+    batch = memory.sample(100)
+    assert int((memory.ledger.phase[0, batch.index] == 3).sum()) >= 50
+
+
+def test_a_saved_memory_goes_on_in_another_process(tmp_path: Path) -> None:
+    memory = memory_of(record())
+    memory.consolidate(evaluate)
+    memory.save(tmp_path / "memory.safetensors")
+    script = "import sys, crystalrl; print(crystalrl.load_memory(sys.argv[1]).sample(32).index.tolist())"
+    command = [sys.executable, "-c", script, str(tmp_path / "memory.safetensors")]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told.strip() == str(memory.sample(32).index.tolist())
+
+
+def test_what_cannot_be_is_refused() -> None:
+    dataset = record()
+    small = CrystalMemory(20, obs=(4,), action=2, params=CrystalParams.anchored())
+    with pytest.raises(ValueError, match="wanted at most the 10 steps that the crystal store holds"):
+        fill(small, dataset, demonstrations=True)
+    with pytest.raises(ValueError, match="wanted one lane and one environment"):
+        fill(CrystalMemory(40, obs=(4,), action=2, envs=2), dataset)
+    with pytest.raises(ValueError, match="n_step: wanted 1"):
+        export(CrystalMemory(40, obs=(4,), action=2, n_step=3), "test/n-v0", like=dataset)
+    with pytest.raises(ValueError, match="wanted at least one experience, got none of phase crystal"):
+        export(memory_of(dataset), "test/none-v0", like=dataset, phase="crystal")
+
+
+def test_what_we_take_for_granted_in_minari() -> None:
+    """An episode has one observation more than steps; exactness needs jpeg_encoding=False."""
+    import inspect
+
+    given = inspect.signature(minari.create_dataset_from_buffers).parameters
+    assert "jpeg_encoding" in given, "export must say how images are stored: see crystalrl/integrations/minari.py"
+    episode = next(iter(record().iterate_episodes()))
+    assert len(episode.observations) == len(episode.actions) + 1, "transitions() pairs observation k with k + 1"
+    for name in ("rewards", "terminations", "truncations"):
+        assert len(getattr(episode, name)) == len(episode), f"transitions() reads one of {name} per step"

@@ -1,0 +1,113 @@
+"""What we take for granted in TorchRL. If a new version breaks one of these, it says what to mend."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+from torchrl.data import LazyTensorStorage
+from torchrl.data.replay_buffers.replay_buffers import TensorDictReplayBuffer
+from torchrl.data.replay_buffers.samplers import Sampler
+from torchrl.data.replay_buffers.writers import Writer
+
+from tests.integrations.torchrl_models import A, D, data, loss_module
+
+LEARNERS = "see crystalrl/integrations/torchrl/learners.py"
+SAMPLER = "see crystalrl/integrations/torchrl/sampler.py"
+
+
+def unreduced(name: str) -> tuple[object, object, object]:
+    """Loss, batch and outputs without reduction and weights, as MemoryLoss asks for them."""
+    loss = loss_module(name)
+    loss.reduction, loss.use_prioritized_weights = "none", False
+    if name == "SAC":
+        loss.scalar_output_mode = "exclude"
+    batch = data(name, 16)
+    batch["priority_weight"] = torch.zeros(16)
+    return loss, batch, loss(batch)
+
+
+@pytest.mark.parametrize("name", ["DQN", "SAC", "TD3"])
+def test_losses_can_be_had_sample_by_sample_and_unweighted(name: str) -> None:
+    _, _, out = unreduced(name)
+    for key, value in out.items():
+        if key.startswith("loss") and key != "loss_alpha":  # which is 0 at first
+            assert value.shape == (16,), (
+                f"{name} {key}: wanted one number per sample, got {list(value.shape)}; {LEARNERS}"
+            )
+            assert bool(value.any()), f"{name} {key}: wanted weights ignored on request, got zeros; {LEARNERS}"
+
+
+@pytest.mark.parametrize("name", ["DQN", "SAC", "TD3"])
+def test_losses_weigh_by_dividing_by_the_sum_of_the_weights(name: str) -> None:
+    """Not that we rely on it: it is why MemoryLoss exists. If this fails, TorchRL may no longer need it."""
+    loss, batch = loss_module(name), data(name, 16)
+    torch.manual_seed(0)
+    plain = loss(batch)
+    batch["priority_weight"] = torch.full((16,), 0.25)
+    torch.manual_seed(0)
+    weighted = loss(batch)
+    critic = "loss" if name == "DQN" else "loss_qvalue"
+    torch.testing.assert_close(plain[critic], weighted[critic], msg=f"{name}: constant weights count now; {LEARNERS}")
+
+
+def test_what_losses_call_td_error_is_squared_or_the_larger_of_twins() -> None:
+    for name, meaning in (("DQN", "δ²"), ("SAC", "the larger |δ|"), ("TD3", "the larger δ²")):
+        _, batch, out = unreduced(name)
+        told = batch["td_error"].reshape(-1)
+        if name == "DQN":
+            ok = torch.allclose(told, out["loss"], rtol=1e-5)  # its default distance is the squared one
+        elif name == "TD3":
+            ok = torch.allclose(told, (out["pred_value"] - out["target_value"]).pow(2).amax(0), rtol=1e-5)
+        else:
+            ok = bool((told >= 0).all()) and told.shape == (16,)
+        assert ok, f"{name}: wanted {meaning} in td_error; {LEARNERS}"
+
+
+def test_networks_and_parameters_are_where_we_look_for_them() -> None:
+    wanted = {
+        "DQN": ("value_network", "value_network_params", "action_space"),
+        "SAC": ("actor_network", "actor_network_params", "qvalue_network", "qvalue_network_params", "_vmap_qnetworkN0"),
+        "TD3": (
+            "actor_network",
+            "qvalue_network",
+            "qvalue_network_params",
+            "_vmap_qvalue_network00",
+            "num_qvalue_nets",
+        ),
+    }
+    for name, attributes in wanted.items():
+        loss = loss_module(name)
+        for attribute in (*attributes, "tensor_keys", "reduction", "use_prioritized_weights"):
+            assert hasattr(loss, attribute), f"{name}Loss.{attribute} is gone; {LEARNERS}"
+
+
+def test_a_squashed_policy_tells_its_mean_and_deviation_before_tanh() -> None:
+    loss = loss_module("SAC")
+    with loss.actor_network_params.to_module(loss.actor_network):
+        law = loss.actor_network.get_dist(data("SAC", 4).select("observation"))
+    assert law.loc.shape == law.scale.shape == (4, A), f"wanted loc and scale [B, A]; {LEARNERS}"
+    assert D == 3
+
+
+def test_samplers_and_writers_have_the_methods_that_buffers_call() -> None:
+    assert list(inspect.signature(Sampler.sample).parameters) == ["self", "storage", "batch_size"], SAMPLER
+    ours = {"sample", "state_dict", "load_state_dict", "_empty", "dumps", "loads"}
+    assert Sampler.__abstractmethods__ == ours, f"wanted {ours}, got {Sampler.__abstractmethods__}; {SAMPLER}"
+    ours = {"add", "extend", "_empty", "dumps", "loads", "state_dict", "load_state_dict"}
+    assert Writer.__abstractmethods__ == ours, f"wanted {ours}, got {Writer.__abstractmethods__}; {SAMPLER}"
+
+
+def test_a_storage_counts_writes_and_refuses_slots_beyond_that_count() -> None:
+    """So slots must be filled without gaps, or stored experiences could not be read."""
+    storage = LazyTensorStorage(10)
+    storage.set(torch.tensor([0, 1, 0]), data("DQN", 3))
+    assert len(storage) == 3, f"wanted a length that counts writes, got {len(storage)}; {SAMPLER}"
+    with pytest.raises(IndexError):
+        storage.get(torch.tensor([7]))
+
+
+def test_what_a_sampler_says_of_its_draw_is_put_into_the_batch() -> None:
+    source = inspect.getsource(TensorDictReplayBuffer.sample)
+    assert "data.set(key, val)" in source, f"wanted the sampler's info in the batch; {SAMPLER}"
