@@ -31,7 +31,7 @@ from crystalrl.types import Anchor, ArrayLike, Batch, Evaluate, Observation, Tra
 Features = Callable[[Observation], Tensor]
 LANE_FIELDS = ("alpha", "beta", "sigma", "leak", "melt", "settle", "w1", "w2", "w3", "Z", "epsilon", "delta_r")
 """Parameters that a consolidation needs lane by lane."""
-EXACT = {"cpu": 4096, "cuda": 1024}
+EXACT = {"cpu": 16_384, "cuda": 16_384}
 """Slots up to which all pairs are compared in each consolidation; above, neighbour lists are kept."""
 
 
