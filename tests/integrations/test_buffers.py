@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import pickle
 from typing import Any
 
@@ -218,7 +219,12 @@ def test_a_loop_that_trains_on_other_tensors_is_found_out() -> None:
         model.learn(60, callback=Consolidate())
 
 
-def test_a_memory_too_large_to_consolidate_on_a_cpu_is_warned_about() -> None:
+def test_without_faiss_a_memory_too_large_to_consolidate_on_a_cpu_is_warned_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    build("DQN", buffer_size=30_000).learn(1, callback=Consolidate())  # with faiss no warning, which would be an error
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "faiss" else find(name, *rest))
     with pytest.warns(UserWarning, match="buffer_size: a consolidation compares"):
         build("DQN", buffer_size=30_000).learn(1, callback=Consolidate())
 
