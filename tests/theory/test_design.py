@@ -194,3 +194,22 @@ def test_weak_promises_are_noted() -> None:
     notes = design(Wish(capacity=1000, lifetime=2000, maturity=1000, episode=400)).notes
     assert any("consolidations" in note for note in notes)
     assert any("third of the liquid" in note for note in notes)
+
+
+@pytest.mark.parametrize(("share", "melts"), [(0.9, True), (1.1, False)])
+def test_contradicted_crystals_melt_only_below_the_promised_utility(share: float, melts: bool) -> None:
+    """All crystals lie at one place and contradict each other; newcomers elsewhere, with |δ| = 1, set the scale."""
+    wish = Wish(capacity=600, episode=20, lifetime=4000, melt=4000, spread=1e-4)
+    plan = design(wish)
+    assert share * plan.melting_utility < 0.95
+    near = {"interference": "exists", "epsilon": 0.01, "delta_r": 0.5, "raw_distance": True, "tau_evict": None}
+    stream = Stream(wish, plan.params(**ONLY_ERRORS, **near, scale="q95"))
+    shape = (LANES, stream.count, 1)
+    stream.episode(torch.ones(shape))
+    stream.episode(torch.full(shape, share * plan.melting_utility), crystallization=1.0)
+    crystals = (stream.memory.ledger.phase == 3) & (stream.memory.ledger.birth >= stream.count)
+    assert int(crystals.sum()) == 20 * LANES
+    for _ in range(700):
+        stream.episode(torch.ones(shape))
+    kept = crystals & (stream.memory.ledger.phase == 3) & (stream.memory.ledger.birth < 2 * stream.count)
+    assert int(kept.sum()) == (0 if melts else 20 * LANES)
