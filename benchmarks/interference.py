@@ -49,7 +49,8 @@ def scene_of(data: dict[str, Any], state: torch.Tensor) -> Scene:
     total = len(data["reward"])
     phase = torch.tensor(np.where(data["new"], LIQUID, CRYSTAL), dtype=torch.uint8)[None]
     action = torch.tensor(data["action"]).view(1, total, 1).float()
-    return Scene(state, action, torch.tensor(data["reward"])[None], torch.arange(total)[None], phase, None, True)
+    reward, new = torch.tensor(data["reward"])[None], torch.tensor(data["new"])[None]
+    return Scene(state, action, reward, torch.arange(total)[None], phase, new, None, True)
 
 
 def library(rule: str, scene: Scene, epsilon: float, delta_r: float) -> np.ndarray:

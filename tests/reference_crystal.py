@@ -369,15 +369,16 @@ class CrystalTwin:
     def _newer_majority(self, mine: Item, alike: list[Item], delta_r: float) -> bool:
         newer = [abs(e.data.reward - mine.data.reward) > delta_r for e in alike if e.birth > mine.birth]
         older = [abs(e.data.reward - mine.data.reward) > delta_r for e in alike if e.birth < mine.birth]
-        outlier = sum(older) > len(older) / 2
+        outlier = sum(older) > len(older) / 2 and sum(older) >= 3
         return sum(newer) >= 2 and sum(newer) > len(newer) / 2 and not outlier
 
     def _fresh_mean(self, mine: Item, alike: list[Item], delta_r: float) -> bool:
         if mine.phase == LIQUID:
             return False
-        fresh = [float(e.data.reward) for e in alike if e.phase == LIQUID]
-        elders = [float(e.data.reward) for e in [*alike, mine] if e.phase != LIQUID]
-        if len(fresh) < 3:
+        since = min((e.birth for e in alike if e.phase == LIQUID), default=math.inf)
+        fresh = [float(e.data.reward) for e in alike if e.birth >= since]
+        elders = [float(e.data.reward) for e in alike if e.birth < since] + [float(mine.data.reward)]
+        if len(fresh) < 3 or all(e.evaluated for e in alike if e.birth >= since):
             return False
         against = sum(abs(reward - mine.data.reward) > delta_r for reward in fresh)
         if 5 * against < 3 * len(fresh):
@@ -387,7 +388,7 @@ class CrystalTwin:
 
     def _back_up(self, flagged: set[int], near: dict[int, list[int]]) -> None:
         for slot, item in self.slots.items():
-            item.suspicion = float(slot in flagged)
+            item.suspicion = max(float(slot in flagged), item.suspicion if self.p.warm else 0.0)
         for _ in range(self.p.sweeps if self.p.backup else 0):
             before = {s: e.suspicion for s, e in self.slots.items()}
             for slot, item in self.slots.items():

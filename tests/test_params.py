@@ -69,7 +69,7 @@ NUMBERS = {
 }  # fmt: skip
 WHOLE = ("k", "sweeps", "slices", "tau_evict", "time_unit", "every", "is_steps")
 CHOICES = ("scale", "downstream", "interference", "split", "overflow", "integrator", "clock")
-SWITCHES = ("boost", "raw_distance", "phases", "every_episode")
+SWITCHES = ("boost", "raw_distance", "warm", "phases", "every_episode")
 OPTIONAL = ("melt", "settle", "band_C", "epsilon", "delta_r", "tau_evict", "time_unit", "every", "is_steps")
 
 

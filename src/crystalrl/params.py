@@ -79,6 +79,9 @@ class CrystalParams:
     """W ← max(I, backup·mean W of the neighbours of s′): if my future is contradicted, my value is suspect. 0: off."""
     sweeps: int = 15
     """Sweeps of the backup per consolidation: how many steps ahead a contradicted future counts."""
+    warm: bool = False
+    """Whether the backup goes on from the last W, so that one or two sweeps suffice; suspicion that is no longer
+    founded then fades slowly."""
 
     gate: PerLane = 2.0
     """The TD loss of an experience is weighted with (1 − c)^gate (eq. eta)."""
@@ -286,6 +289,7 @@ _CHOICES = {
     "raw_distance": (False, True),
     "phases": (False, True),
     "every_episode": (False, True),
+    "warm": (False, True),
 }
 
 _OPTIONAL = (

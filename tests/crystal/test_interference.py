@@ -8,7 +8,7 @@ import torch
 
 from benchmarks.interference import automatic_row, library, literal, noise_row, scene_of, sites
 from crystalrl import CrystalMemory, CrystalParams, Transition
-from crystalrl.dynamics import CRYSTAL, LIQUID
+from crystalrl.dynamics import CRYSTAL, GLASS, LIQUID
 from crystalrl.memory.interference import Scene, back_up, contradicted, spacing
 from crystalrl.memory.neighbours import Near, distances
 
@@ -58,6 +58,7 @@ def small(reward: list[float], phase: list[int], state: list[float] | None = Non
         "reward": torch.tensor([reward], dtype=torch.float32),
         "birth": torch.arange(n)[None],
         "phase": torch.tensor([phase], dtype=torch.uint8),
+        "new": torch.arange(n)[None] == n - 1,
         "context": None,
         "discrete": True,
     }
@@ -148,3 +149,44 @@ def test_termination_stops_suspicion() -> None:
     near = Near(torch.tensor([[[1], [2], [3], [0]]]), torch.ones(1, 4, 1, dtype=torch.bool))
     flagged, alive = torch.tensor([[False, False, False, True]]), torch.tensor([[True, False, True, True]])
     assert back_up(flagged, near, alive, 0.5, 15).tolist() == [[0.0, 0.0, 0.5, 1.0]]
+
+
+def test_a_warm_backup_reaches_the_same_suspicion_sweep_by_sweep() -> None:
+    near = Near(torch.tensor([[[1], [2], [3], [0]]]), torch.ones(1, 4, 1, dtype=torch.bool))
+    flagged, alive = torch.tensor([[False, False, False, True]]), torch.tensor([[True, True, True, False]])
+    last = torch.zeros(1, 4)
+    for _ in range(3):
+        last = back_up(flagged, near, alive, 0.5, 1, last)
+    assert last.tolist() == back_up(flagged, near, alive, 0.5, 15).tolist()
+
+
+def test_a_warm_backup_forgets_slowly_what_is_each_others_future() -> None:
+    near, alive = Near(torch.tensor([[[1], [0]]]), torch.ones(1, 2, 1, dtype=torch.bool)), torch.ones(1, 2).bool()
+    nothing = torch.zeros(1, 2, dtype=torch.bool)
+    assert back_up(nothing, near, alive, 0.9, 2, torch.ones(1, 2)).tolist()[0] == pytest.approx([0.81, 0.81])
+    assert back_up(nothing, near, alive, 0.9, 2).tolist() == [[0, 0]]
+
+
+def test_what_came_since_counts_as_fresh_though_it_was_promoted() -> None:
+    """At an edge the rewarded half of what comes is promoted at once; the liquid that remains is no fair sample."""
+    reward = [1.0] * 4 + [0.0, 1.0] * 4
+    promoted = [CRYSTAL] * 4 + [LIQUID, GLASS] * 4
+    scene = small(reward, promoted)
+    assert not any(flags("fresh_mean", scene))
+    changed = small([1.0] * 4 + [0.0] * 8, promoted)
+    assert flags("fresh_mean", changed) == [True] * 4 + [False] * 8
+
+
+def test_two_elders_do_not_make_an_outlier() -> None:
+    mine = 3
+    newer = [0.0] * 6
+    for elders, flagged in (([0.0, 0.0, 1.0], True), ([0.0, 0.0, 0.0], False)):
+        scene = small([*elders, 1.0, *newer], [LIQUID] * 10)
+        assert bool(flags("newer_majority", scene)[mine]) is flagged
+
+
+def test_what_nobody_visits_is_not_contradicted() -> None:
+    """What a context leaves in liquid when it ends has said before what it says now."""
+    reward, phase = [1.0] * 4 + [0.0] * 4, [CRYSTAL] * 4 + [LIQUID] * 4
+    assert flags("fresh_mean", small(reward, phase))[:4] == [True] * 4
+    assert not any(flags("fresh_mean", small(reward, phase, new=torch.zeros(1, 8, dtype=torch.bool))))

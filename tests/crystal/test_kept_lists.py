@@ -142,6 +142,7 @@ def test_a_rule_judged_by_lists_that_hold_all_within_epsilon_is_the_rule(rule: s
         torch.rand(1, slots, generator=rng).round(),
         torch.randperm(slots, generator=rng)[None],
         torch.randint(0, 4, (1, slots), generator=rng, dtype=torch.uint8),
+        torch.rand(1, slots, generator=rng) < 0.1,
         None,
         True,
     )
@@ -152,7 +153,7 @@ def test_a_rule_judged_by_lists_that_hold_all_within_epsilon_is_the_rule(rule: s
     apart.fill_diagonal_(torch.inf)
     near = (apart <= 0.6) & (scene.phase[0] > 0)
     lists = torch.where(near, torch.arange(slots), -1)[None].to(torch.int32)
-    got = interference.listed(rule, lists, scene.reward, scene.birth, scene.phase, delta_r)
+    got = interference.listed(rule, lists, scene.reward, scene.birth, scene.phase, scene.new, delta_r)
     assert wanted.any()
     assert torch.equal(got, wanted)
 

@@ -168,8 +168,8 @@ def _suspect(draft: Draft, flagged: Tensor, near: neighbours.Near | None) -> Non
     """Draft the suspicion W: the contradicted, and those whose future is."""
     suspicion = flagged.to(torch.float32)
     if draft.params.backup and near is not None:
-        alive = draft.fields["discount"] > 0
-        suspicion = interference.back_up(flagged, near, alive, draft.params.backup, draft.params.sweeps)
+        alive, last = draft.fields["discount"] > 0, draft.suspicion if draft.params.warm else None
+        suspicion = interference.back_up(flagged, near, alive, draft.params.backup, draft.params.sweeps, last)
     draft.suspicion = torch.where(draft.lane & draft.occupied, suspicion, draft.suspicion)
 
 

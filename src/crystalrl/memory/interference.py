@@ -7,19 +7,23 @@ exists          the paper's: some stored experience lies within ε of mine in st
                 there are the surer one of them differs.
 newer_majority  more than half of the newer experiences within ε, same context and action, differ by more than δ_r; at
                 least two of them do.
-fresh_mean      the mean reward of the liquid experiences within ε, same action, differs from mine by more than δ_r.
-                Only glass and crystal can be contradicted.
+fresh_mean      the mean reward of the fresh experiences within ε, same action, differs from mine by more than δ_r.
+                Fresh are the liquid ones and what came since the oldest of them: of what came, the useful is promoted,
+                and the liquid alone would be a biased sample. Only glass and crystal can be contradicted.
 
-The last two forgive noise. newer_majority: if most of the elders within ε differ, too, I was an outlier from the start.
-fresh_mean: there are at least three fresh, three fifths of them differ from me one by one (a mixture is the edge of a
-rewarded region, not a change), and their mean differs also by δ_r/2 from the mean of the glass and crystal within ε, me
-among them; otherwise nothing has changed here. `docs/interference.md` has the measurements.
+The last two forgive noise. newer_majority: if most of the elders within ε differ, too, and three at least, I was an
+outlier from the start. fresh_mean: there are at least three fresh, one of which has come since the last consolidation
+(what nobody visits has not changed); three fifths of them differ from me one by one (a mixture is the edge of a
+rewarded region, not a change), and their mean differs also by δ_r/2 from the mean of the elders within ε, me among
+them.
+`docs/interference.md` has the measurements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -28,7 +32,8 @@ from crystalrl.dynamics import LIQUID
 from crystalrl.memory.neighbours import Near, chunks, distances
 
 FEWEST = 3
-"""Fresh experiences that it takes to contradict; a single one may lie on the other side of an edge."""
+"""Fresh experiences that it takes to contradict (a single one may lie on the other side of an edge), and elders that it
+takes to make an outlier."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Scene:
     """What the rules look at; every field [L, N, …].
 
     state, action float32 vectors (a discrete action is a single code and compared for equality; see `discrete`),
-    reward, birth int64 (order of arrival), phase uint8, context int64 or None.
+    reward, birth int64 (order of arrival), phase uint8, new bool (since the last consolidation), context int64 or None.
     """
 
     state: Tensor
@@ -44,12 +49,18 @@ class Scene:
     reward: Tensor
     birth: Tensor
     phase: Tensor
+    new: Tensor
     context: Tensor | None
     discrete: bool
 
     @property
     def occupied(self) -> Tensor:
         return self.phase > 0
+
+    @cached_property
+    def order(self) -> Tensor:
+        """float32[L, N]: the how manieth to arrive of those here, which a float holds exactly."""
+        return self.birth.argsort(-1).argsort(-1).to(torch.float32)
 
 
 def contradicted(rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> Tensor:
@@ -79,19 +90,25 @@ def _newer_majority(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor)
 
 def _outvoted(against: Tensor, newer: Tensor, elders: Tensor, differ: Tensor) -> Tensor:
     """Most of the newer differ, at least two of them, and not most of the elders, too."""
-    outlier = 2 * _count(elders & differ) > _count(elders)
+    at_odds = _count(elders & differ)
+    outlier = (2 * at_odds > _count(elders)) & (at_odds >= FEWEST)
     return (against >= 2) & (2 * against > newer) & ~outlier
 
 
 def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
-    liquid, solid = scene.phase == LIQUID, scene.phase > LIQUID
-    near = _alike(scene, rows, epsilon).to(torch.float32)
-    columns = torch.stack([liquid, liquid * scene.reward, solid, solid * scene.reward], -1).to(torch.float32)
-    fresh_count, fresh_sum, elder_count, elder_sum = torch.bmm(near, columns).unbind(-1)
-    against = torch.bmm(near * _differ(scene, rows, delta_r), columns[..., :1]).squeeze(-1)
-    mine = scene.reward[:, rows]
-    changed = _changed(fresh_count, fresh_sum, elder_count, elder_sum, against, mine, delta_r[..., 0])
-    return changed & solid[:, rows]
+    near, differ = _alike(scene, rows, epsilon), _differ(scene, rows, delta_r)
+    fresh = near & _since(near & (scene.phase == LIQUID)[:, None, :], scene.order[:, None, :])
+    columns = torch.stack([torch.ones_like(scene.reward), scene.reward, scene.new.to(torch.float32)], -1)
+    (count, total, new), (elders, before, _) = (
+        torch.bmm(mask.to(torch.float32), columns).unbind(-1) for mask in (fresh, near & ~fresh)
+    )
+    changed = _changed(count, total, elders, before, _count(fresh & differ), scene.reward[:, rows], delta_r[..., 0])
+    return changed & (new > 0) & (scene.phase[:, rows] > LIQUID)
+
+
+def _since(liquid: Tensor, order: Tensor) -> Tensor:
+    """bool[…, N]: as new as the oldest of the liquid ones […, N], or newer; order: of arrival."""
+    return order >= torch.where(liquid, order, torch.inf).amin(-1, keepdim=True)
 
 
 def _changed(
@@ -179,15 +196,20 @@ def spacing(scene: Scene, k: int, step: int | None = None, stop: int | None = No
     return torch.cat(found, -1).nanmedian(-1, keepdim=True).values.nan_to_num(0.0)
 
 
-def back_up(flagged: Tensor, near: Near, alive: Tensor, factor: float, sweeps: int) -> Tensor:
-    """W float32[L, N]: W ← max(I, factor·mean W of the neighbours of s′), so many times from zero.
+def back_up(
+    flagged: Tensor, near: Near, alive: Tensor, factor: float, sweeps: int, last: Tensor | None = None
+) -> Tensor:
+    """W float32[L, N]: W ← max(I, factor·mean W of the neighbours of s′), so many times, from I or from the last W.
 
-    flagged bool[L, N] is I; alive bool[L, N]: whether the episode went on after s′. It does not continue from the last
-    W, which experiences that are each other's future keep alive for dozens of consolidations after I is gone.
+    flagged bool[L, N] is I; alive bool[L, N]: whether the episode went on after s′. Both ways lead to the same W, which
+    is unique for factor < 1. From I it is reached from below. From the last W one or two sweeps do, but what is no
+    longer contradicted is slow to be forgotten: experiences that are each other's future keep suspicion alive.
     """
     suspicion = own = flagged.to(torch.float32)
+    if last is not None:
+        suspicion = torch.maximum(own, last)
     zero = torch.zeros(len(own), 1, device=own.device)
-    if not bool(flagged.any()):
+    if not bool(suspicion.any()):
         return suspicion
     for _ in range(sweeps):
         before, suspicion = suspicion, torch.maximum(own, factor * near.mean(suspicion, zero, first=5) * alive)
@@ -214,10 +236,13 @@ def kinds(rule: str, birth: Tensor, phase: Tensor) -> Kind | None:
     return fresh if rule == "fresh_mean" else newer
 
 
-def listed(rule: str, lists: Tensor, reward: Tensor, birth: Tensor, phase: Tensor, delta_r: Tensor) -> Tensor:
+def listed(
+    rule: str, lists: Tensor, reward: Tensor, birth: Tensor, phase: Tensor, new: Tensor, delta_r: Tensor
+) -> Tensor:
     """bool[L, N]: flagged by the rule, judged by the experiences within ε that the lists [L, N, K] name (−1: none)."""
     lanes, slots, k = lists.shape
-    rewards, births, phases, wide = (x.reshape(-1) for x in (reward, birth, phase, delta_r.expand(lanes, slots)))
+    every = (reward, birth, phase, new, delta_r.expand(lanes, slots))
+    rewards, births, phases, news, wide = (x.reshape(-1) for x in every)
     flagged = torch.zeros_like(phases, dtype=torch.bool)
     base = torch.arange(lanes, device=lists.device, dtype=torch.int32)[:, None, None] * slots
     named = (lists if lanes == 1 else torch.where(lists >= 0, lists + base, -1)).reshape(-1, k)
@@ -233,8 +258,10 @@ def listed(rule: str, lists: Tensor, reward: Tensor, birth: Tensor, phase: Tenso
             flagged[rows] = _outvoted(_count(newer & differ), _count(newer), there & ~newer, differ)
         else:
             liquid = (phases.index_select(0, flat).view(names.shape) == LIQUID) & there
-            solid = there & ~liquid
-            fresh, elders = (theirs * liquid).sum(-1), (theirs * solid).sum(-1)
-            changed = _changed(_count(liquid), fresh, _count(solid), elders, _count(differ & liquid), mine, delta)
-            flagged[rows] = changed & (phases[rows] > LIQUID)
+            fresh = there & _since(liquid, births.index_select(0, flat).view(names.shape).to(torch.float64))
+            elders = there & ~fresh
+            total, before = (theirs * fresh).sum(-1), (theirs * elders).sum(-1)
+            changed = _changed(_count(fresh), total, _count(elders), before, _count(differ & fresh), mine, delta)
+            visited = (news.index_select(0, flat).view(names.shape) & fresh).any(-1)
+            flagged[rows] = changed & visited & (phases[rows] > LIQUID)
     return flagged.view(lanes, slots) & (phase > 0)

@@ -76,4 +76,5 @@ def _scene(memory: CrystalMemory, draft: Draft, compared: Tensor) -> Scene:
         mean, deviation = neighbours.moments(action, draft.occupied)
         action = (action - mean) / deviation
     fields = draft.fields
-    return Scene(compared, action, fields["reward"], draft.birth, draft.phase, fields["context"], memory.discrete)
+    phase, context = draft.phase, fields["context"]
+    return Scene(compared, action, fields["reward"], draft.birth, phase, draft.fresh, context, memory.discrete)

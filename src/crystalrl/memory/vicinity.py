@@ -70,9 +70,8 @@ class Vicinity:
             nothing = torch.zeros(self.memory.lanes, 1, device=self.memory.device)
             return Surroundings(near, torch.zeros_like(draft.occupied), nothing, nothing)
         delta_r = reward_spread(self.memory, draft)
-        flagged = interference.listed(
-            self.rule, self.alike.index[:, : draft.slots], draft.fields["reward"], draft.birth, draft.phase, delta_r
-        )
+        lists, reward = self.alike.index[:, : draft.slots], draft.fields["reward"]
+        flagged = interference.listed(self.rule, lists, reward, draft.birth, draft.phase, draft.fresh, delta_r)
         return Surroundings(near, flagged, self.epsilon, delta_r)
 
     def _follow(self, draft: Draft) -> None:
@@ -234,7 +233,7 @@ class Vicinity:
             action = action / self.states.action_deviation
         context = self.states.column("context", lane, slots) if memory.spec.context else None
         phase = real.to(torch.uint8)
-        scene = Scene(state, action, state[..., 0], slots, phase, context, memory.discrete)
+        scene = Scene(state, action, state[..., 0], slots, phase, real, context, memory.discrete)
         return interference.spacing(scene, params.k, 1, first[0].shape[1])
 
     @property
