@@ -12,6 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from contexts import SEEN
 from render import RESULTS, table
 
 PAGE = Path(__file__).parent.parent / "docs" / "interference.md"
@@ -71,30 +72,39 @@ def automatic(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def redefinition(layouts: dict[str, list[dict[str, int]]]) -> str:
-    body = []
-    for layout, runs in layouts.items():
-        total = {name: sum(run[name] for run in runs) for name in runs[0]}
-        lost = [run["of those melted"] / run["crystals of the other context"] for run in runs]
-        melted = [run["of them melted"] / run["contradicted crystals"] for run in runs]
-        body.append(
-            [
-                LAYOUT[layout],
-                f"{total['of them melted']:,} of {total['contradicted crystals']:,}",
-                f"{min(melted):.1%}",
-                f"{total['of those melted']:,} of {total['crystals of the other context']:,} "
-                f"({total['of those melted'] / total['crystals of the other context']:.2%})",
-                f"{max(lost):.1%}",
-                f"{sum(share > 0.03 for share in lost)} of {len(lost)}",
-            ]
-        )
+def redefined(name: str, runs: list[dict[str, int]]) -> list[str]:
+    total = {column: sum(run[column] for run in runs) for column in runs[0]}
+    lost = [run["of those melted"] / run["crystals of the other context"] for run in runs]
+    melted = [run["of them melted"] / run["contradicted crystals"] for run in runs]
+    return [
+        name,
+        f"{total['of them melted']:,} of {total['contradicted crystals']:,}",
+        f"{min(melted):.1%}",
+        f"{total['of those melted']:,} of {total['crystals of the other context']:,} "
+        f"({total['of those melted'] / total['crystals of the other context']:.2%})",
+        f"{max(lost):.1%}",
+        f"{sum(share > 0.03 for share in lost)} of {len(lost)}",
+    ]
+
+
+def redefinition(variants: dict[str, dict[str, list[dict[str, int]]]]) -> str:
+    default = variants["default"]
+    body = [redefined(LAYOUT[layout], runs) for layout, runs in default.items()]
+    unseen = [run for runs in default.values() for run in runs[SEEN:]]
+    body.append(redefined("of these the seeds on which no form of the rules was ever tried", unseen))
+    body += [
+        redefined(f"all layouts, {variant}", [run for runs in layouts.values() for run in runs])
+        for variant, layouts in variants.items()
+        if variant != "default"
+    ]
     head = ["layout", "contradicted crystals melted", "least", "others lost", "most", "runs above 3 %"]
     return "\n\n".join(
         [
             "## One of two contexts is redefined",
             "Context 0 is learnt, then context 1, then context 0 with other rewards; 20 consolidations later. No ids, "
             "all scales automatic. *Contradicted*: crystals of context 0 whose reward is another one now. *Others*: "
-            "crystals of context 1, of which none is contradicted.",
+            "crystals of context 1, of which none is contradicted. *Warm*: the backup goes on from the last W instead "
+            "of starting anew.",
             table(head, body),
         ]
     )
