@@ -1,11 +1,11 @@
-"""Classic control through Gymnasium: families of tasks that differ in physics, MinAtar's games, and any one environment.
+"""Gymnasium's classic control in families of tasks that differ in physics, MinAtar's games, and any one environment.
 
 `FAMILY`           the environment as it is, one task; the score is the return.
 `FAMILY-N`         N tasks: the first as it is, the others with lengths, masses and forces of their own, drawn from the
                    lane's seed; every second one with its actions mirrored. The score is 0 for a random and 1 for a good
                    policy. `FAMILY-N-hidden`: the id is not shown.
-`classic`          CartPole, Acrobot, Pendulum and MountainCarContinuous, of different sizes, all steered by one number in
-                   [−1, 1]: where actions are counted, equal pieces of it stand for them.
+`classic`          CartPole, Acrobot, Pendulum and MountainCarContinuous, of different sizes, all steered by one number
+                   in [−1, 1]: where actions are counted, equal pieces of it stand for them.
 `classic-discrete` the first two, `classic-continuous` the last two, with their own kind of actions.
 `minatar-5`        five games, 10 × 10 frames with ten channels, all six actions.
 `gym:ID`           any environment that Gymnasium knows, as it is, such as gym:HalfCheetah-v5; the score is the return.
