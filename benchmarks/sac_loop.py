@@ -30,16 +30,16 @@ CRYSTALS = {"crystal": CrystalParams(every=EVERY), "crystal, anchored": CrystalP
 class Loop:
     """SAC and a full memory. `step` is one update; `add` and `consolidate` what a loop does beside it."""
 
-    def __init__(self, kind: str, lanes: int, device: str) -> None:
-        self.device, self.lanes = torch.device(device), lanes
+    def __init__(self, kind: str, lanes: int, device: str, slots: int = SLOTS, envs: int = ENVS) -> None:
+        self.device, self.lanes, self.slots, self.envs = torch.device(device), lanes, slots, envs
         self.agent = SAC(Spaces((OBS,), (ACTION,)), SACParams(width=WIDTH, depth=DEPTH), Streams(range(lanes), device))
-        storage: Any = {"obs": (OBS,), "action": (ACTION,), "lanes": lanes, "envs": ENVS, "device": device}
+        storage: Any = {"obs": (OBS,), "action": (ACTION,), "lanes": lanes, "envs": envs, "device": device}
         params = CRYSTALS.get(kind)
         anchor = self.agent.anchors if params is not None and params.settle is not None else None
         self.memory: ReplayMemory = (
-            PrioritizedMemory(SLOTS, **storage)
+            PrioritizedMemory(slots, **storage)
             if params is None
-            else CrystalMemory(SLOTS, params=params, anchor=anchor, **storage)
+            else CrystalMemory(slots, params=params, anchor=anchor, **storage)
         )
         self.random = torch.Generator(device).manual_seed(0)
         self.obs = self._normal(OBS)
@@ -51,23 +51,23 @@ class Loop:
     def fill(self) -> None:
         """All slots; what crystals there are is as a consolidation would allow."""
         if not isinstance(self.memory, CrystalMemory):
-            return self.add(SLOTS)
+            return self.add(self.slots)
         share = torch.tensor(self.memory.params.capacity).expand(self.lanes, -1)
-        for _ in range(SLOTS // ENVS):
-            phase = torch.multinomial(share, ENVS, replacement=True)
+        for _ in range(self.slots // self.envs):
+            phase = torch.multinomial(share, self.envs, replacement=True)
             self.memory.add(self._walk(), crystallization=torch.tensor([0.1, 0.5, 0.9])[phase])
         return None
 
     def add(self, count: int) -> None:
         """So many experiences per lane."""
-        for _ in range(count // ENVS):
+        for _ in range(count // self.envs):
             self.memory.add(self._walk())
 
     def _walk(self) -> Transition:
-        """A step of ENVS walks per lane."""
+        """A step of all walks."""
         before = self.obs
         self.obs = 0.98 * before + 0.2 * self._normal(OBS)
-        ends = torch.zeros(self.lanes, ENVS, dtype=torch.bool, device=self.device)
+        ends = torch.zeros(self.lanes, self.envs, dtype=torch.bool, device=self.device)
         return Transition(before, self._normal(ACTION).tanh(), self._normal(1).squeeze(-1), self.obs, ends, ends)
 
     def consolidate(self) -> None:
@@ -75,7 +75,7 @@ class Loop:
         self.memory.consolidate(self.agent.evaluate)
 
     def _normal(self, size: int) -> torch.Tensor:
-        return torch.randn(self.lanes, ENVS, size, device=self.device, generator=self.random)
+        return torch.randn(self.lanes, self.envs, size, device=self.device, generator=self.random)
 
     def _learn(self) -> None:
         batch = self.memory.sample(BATCH)
@@ -145,27 +145,25 @@ def overhead(device: str, turns: int = 3, count: int = 9, each: int = 20) -> dic
     """What a step of the loop costs with crystals, consolidation every 5,000 steps included, over the same with a
     prioritized memory; what is not memory or learning (environment, acting) would make it less.
 
-    Each turn stores 5,000 experiences and consolidates, then both loops take steps by turns.
+    Each turn stores 5,000 experiences and consolidates; then the loops take updates by turns, and small memories of a
+    single environment store by turns.
     """
-    loops = {kind: Loop(kind, 1, device) for kind in ("prioritized", *CRYSTALS)}
+    kinds = ("prioritized", *CRYSTALS)
+    loops, small = ({kind: Loop(kind, 1, device, *size) for kind in kinds} for size in ((SLOTS, ENVS), (2_000, 1)))
     clock = time.process_time if device == "cpu" else time.perf_counter
     whole: dict[str, list[float]] = {kind: [] for kind in CRYSTALS}
-    stored: dict[str, list[float]] = {kind: [] for kind in loops}
-    for kind in CRYSTALS:
-        loops[kind].consolidate()  # the first finds all neighbours anew: not what a loop pays as it goes
-    for _ in range(turns):
-        for kind, loop in loops.items():
-            started = clock()
-            loop.add(EVERY)
+    for turn in range(turns + 1):
+        for kind in CRYSTALS:
+            loops[kind].add(EVERY)
             _wait(device)
-            stored[kind].append((clock() - started) / EVERY * 1e3)
-            if kind in CRYSTALS:
-                started = clock()
-                loop.consolidate()
-                _wait(device)
+            started = clock()
+            loops[kind].consolidate()
+            _wait(device)
+            if turn:  # the first finds all neighbours anew: not what a loop pays as it goes
                 whole[kind].append(clock() - started)
     learn = rounds({kind: loop.step for kind, loop in loops.items()}, device, count, each)
-    step = {kind: statistics.median(learn[kind]) + statistics.median(stored[kind]) for kind in loops}
+    stored = rounds({kind: lambda loop=loop: loop.add(1) for kind, loop in small.items()}, device, count, 5 * each)  # type: ignore[misc]
+    step = {kind: statistics.median(learn[kind]) + statistics.median(stored[kind]) for kind in kinds}
     share = {kind: statistics.median(whole[kind]) / EVERY * 1e3 for kind in CRYSTALS}
     dearer = {  # of the same round, so that what the machine does meanwhile cancels
         kind: statistics.median(ours - base for ours, base in zip(learn[kind], learn["prioritized"], strict=True))
