@@ -5,7 +5,9 @@
 Measured per design with 4,000 slots, all filled: acting, stepping and storing (collect), drawing, learning and telling
 the memory the TD errors (learn), and, for crystals, consolidation, spread over the steps between two of them.
 
-First one lane of SAC is timed beside SAC without lanes (`plain_sac.py`); `--lanes` without numbers measures only that.
+First SAC: one lane beside SAC without lanes (`plain_sac.py`), then with memories of 10⁵ experiences, beside
+Stable-Baselines3 where it is installed, and what crystals cost (`sac_loop.py`). `--lanes` without numbers measures only
+that. What is known so far is stored after each part.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from plain_sac import compare
+from sac_loop import beside_sb3, overhead, updates
 
 from crystalrl.study.execute import best_device, prepare
 from crystalrl.study.plan import plan
@@ -94,23 +98,33 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     prepare(options.device)
-    plain = compare(options.device)
-    print(*(f"SAC, {name}: {ms:.3f} ms an update" for name, ms in plain.items()), sep="; ")
+    result: dict[str, Any] = {"device": _name(options.device), "torch": torch.__version__}
+    result["sac"] = compare(options.device)
+    print(*(f"SAC, {name}: {ms:.3f} ms an update" for name, ms in result["sac"].items()), sep="; ", flush=True)
+    parts: dict[str, Callable[[], object]] = {
+        "updates": lambda: updates(options.device, [1, 50] if options.device == "cuda" else [1]),
+        "beside": lambda: beside_sb3(options.device),
+        "overhead": lambda: overhead(options.device),
+    }
+    for name, part in parts.items():
+        result[name] = part()
+        store(result, options.json)
     print(f"{'ms of a step of all lanes':26} lanes  collect    learn  consolidate  updates/s  all included")
-    rows = []
+    result["rows"] = []
     for design in DESIGNS:
         for lanes in options.lanes:
             speed = measure(design, lanes, torch.device(options.device), options.seconds)
-            parts = f"{speed.collect:8.3f} {speed.learn:8.3f} {speed.consolidate:12.3f}"
-            print(f"{design:26} {lanes:5} {parts} {speed.rates[0]:10,.0f} {speed.rates[1]:13,.0f}", flush=True)
-            rows.append({**asdict(speed), "updates": speed.rates[0], "all_included": speed.rates[1]})
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(
-            json.dumps(
-                {"device": _name(options.device), "torch": torch.__version__, "sac": plain, "rows": rows}, indent=1
-            )
-        )
+            shown = f"{speed.collect:8.3f} {speed.learn:8.3f} {speed.consolidate:12.3f}"
+            print(f"{design:26} {lanes:5} {shown} {speed.rates[0]:10,.0f} {speed.rates[1]:13,.0f}", flush=True)
+            result["rows"].append({**asdict(speed), "updates": speed.rates[0], "all_included": speed.rates[1]})
+        store(result, options.json)
+
+
+def store(result: dict[str, Any], path: Path | None) -> None:
+    """Write what is known so far."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -101,6 +101,15 @@ def test_settings_varied_one_at_a_time_are_compared_with_the_first_ones(folder: 
     assert "One setting at a time" in html.write_report(folder).read_text()
 
 
+def test_tasks_of_different_kinds_are_shown_one_by_one(folder: Path) -> None:
+    assert not text.task_table(load_results(folder)).lines  # navigation's are of one kind
+    spec = folder / "spec.toml"
+    spec.write_text(spec.read_text().replace("nav-2", "classic-discrete"))
+    grid = text.task_table(load_results(folder))
+    assert grid.headings == ["", "CartPole-v1", "Acrobot-v1"]
+    assert grid.lines[0] == ["anchored", "1.000 → .910", ".910 → .910"]
+
+
 def test_the_headline_calls_a_lead_chance_where_it_may_be(folder: Path) -> None:
     results = load_results(folder)
     assert "is unlikely to be chance" in text.headline(results)

@@ -168,7 +168,7 @@ def test_a_score_repeats_itself_and_the_other_lanes_do_not_matter() -> None:
     assert torch.equal(scores[0][1:], alone.scorer(5).score(still, every_stage(alone, 1, "cpu")))
 
 
-@pytest.mark.parametrize("name", ["cartpole-0", "cartpol", "pendulum-3-shown", "minatar-6", "minatar-pong", "classic"])
+@pytest.mark.parametrize("name", ["cartpole-0", "cartpol", "pendulum-3-shown", "minatar-6", "minatar-pong", "gym:"])
 def test_suites_that_do_not_exist_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"^suite: wanted"):
         check_suite(name)
@@ -180,3 +180,27 @@ def test_a_random_policy_scores_about_zero(name: str) -> None:
     stages = torch.tensor([[0, 1, 3, 4] if name == "minatar-5" else [0]])  # Freeway is long, and random play scores 0
     score = made.scorer(20).score(lambda obs, context: random_action(made, *obs.shape[:2], random), stages)
     assert score.abs().max() < 0.15
+
+
+def test_one_number_steers_every_task_of_classic() -> None:
+    made = suite("classic", [0])
+    assert (made.sizes.obs, made.action) == ((6,), (1,))
+    world = made.world(1)
+    for stage, count in ((0, 2), (1, 3)):  # CartPole and Acrobot count their actions
+        world.begin(torch.tensor([stage]))
+        slots = world.pool._slots
+        numbers = (np.arange(12, dtype=np.float32) + 0.5) / 6 - 1
+        meant = [slots._meant(0, np.array([number])) for number in [-1.0, *numbers, 1.0]]
+        assert meant == [0, *np.repeat(np.arange(count), 12 // count), count - 1]
+
+
+def test_any_environment_of_gymnasium_is_a_suite_as_it_is() -> None:
+    made = suite("gym:Acrobot-v1", [3])
+    assert (made.obs, made.action, made.tasks) == ((6,), 3, (0,))
+    world, family = made.world(1), suite("acrobot", [3]).world(1)
+    for each in (world, family):
+        each.begin(torch.zeros(1, dtype=torch.int64))
+    for action in torch.randint(3, (40, 1, 1), generator=torch.Generator().manual_seed(0)):
+        assert torch.equal(world.step(action).next_obs, family.step(action).next_obs)
+    with pytest.raises(ValueError, match="got 'gym:HalfCheeta-v5'"):
+        check_suite("gym:HalfCheeta-v5")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from pathlib import Path
 
 from crystalrl.report import figures, text
@@ -43,9 +44,10 @@ def _findings(results: Results) -> list[str]:
     spec, count = next(iter(results.table.rows.values())), len(results.tasks)
     again = "" if len(set(results.tasks)) == count else "; the last of them are earlier tasks with another goal"
     room = f"{spec.budget_mb:g} MB" if spec.budget_mb else f"{spec.capacity:,} experiences"
+    kind = re.split("[-:]", results.table.suite)[0]
     asked = f"{count} tasks, one after the other, {spec.steps:,} steps each{again}. The memory holds {room}. "
     return [
-        f"<p>{html.escape(asked + SUITE_NOTES[results.table.suite.partition('-')[0]])}</p>",
+        f"<p>{html.escape(asked + SUITE_NOTES[kind])}</p>",
         f"<p class=seen>{html.escape(text.headline(results))}</p>",
         figures.interval_figure(results),
         _grid(text.main_table(results)),

@@ -41,6 +41,7 @@ def section(results: Results, folder: Path) -> str:
     if len(results.rows) > 1:
         parts += [text.comparison_table(results).markdown(), text.family(results) + "\n"]
     for title, grid in (
+        ("Each task right after it was learnt → at the end", text.task_table(results)),
         ("One setting at a time", text.sensitivity_table(results)),
         ("Orders of the tasks", text.order_table(results)),
     ):

@@ -11,6 +11,7 @@ from crystalrl.study.aggregate import Estimate, interquartile_mean, order_varian
 from crystalrl.study.analysis import Cell, Results, Row, compare
 from crystalrl.study.budget import capacity_for
 from crystalrl.study.stats import Effect, hedges, summarise, welch
+from crystalrl.suites import classic
 
 HEADINGS = {
     "AP": "mean score on all tasks as they are now, at the end",
@@ -93,6 +94,18 @@ def order_table(results: Results, metric: str = "AP") -> Grid:
             parts = [number(float(np.sqrt(part))) for part in (v.within, v.order, v.seed, v.rest)]
             lines.append([row.chosen.name, str(values.shape[1]), *parts, probability(v.p)])
     return Grid(["", "orders", f"{metric}: sd over orders", "of the order", "of the seed", "of both", "p"], lines)
+
+
+def task_table(results: Results) -> Grid:
+    """Where tasks are of different kinds: each one's score right after it was learnt, and at the end."""
+    names = classic.task_names(results.table.suite)
+    lines = []
+    for row in results.rows if names else ():
+        R, order = row.chosen.R, row.spec.order
+        if len(row.chosen.stored) == 1 and order == 0:
+            ends = [(R[:, k + 1, k].mean(), R[:, -1, k].mean()) for k in range(len(names))]
+            lines.append([row.chosen.name, *(f"{number(float(then))} → {number(float(now))}" for then, now in ends)])
+    return Grid(["", *names], lines)
 
 
 def sensitivity_table(results: Results, metric: str = "AP") -> Grid:

@@ -132,7 +132,7 @@ SUITE_NOTES = {
     "nav": "Each task is a walk to a goal in a square, with its own goal and its own meaning of the five actions. The "
     "score is the share of test episodes that reach the goal.",
     **dict.fromkeys(
-        (*classic.FAMILIES, "classic", "minatar"),
+        (*classic.FAMILIES, "classic", "minatar", "gym"),
         "With several tasks the score is 0 for a random policy and 1 for a good one; with one it is the mean return.",
     ),
 }
@@ -146,9 +146,11 @@ SUITES: dict[str, str] = {
     "acrobot[-N]": "swing up two links",
     "pendulum[-N]": "swing up a pendulum, box actions",
     "mountaincar[-N]": "rock a car uphill, box actions",
-    "classic-discrete": "CartPole and Acrobot, of different sizes",
+    "classic": "CartPole, Acrobot, Pendulum and MountainCarContinuous, of different sizes, box actions",
+    "classic-discrete": "CartPole and Acrobot",
     "classic-continuous": "Pendulum and MountainCarContinuous",
     "minatar-5": "five MinAtar games; minatar-GAME: one of them",
+    "gym:ID": "any one environment of Gymnasium, such as gym:HalfCheetah-v5",
 }
 """FAMILY-N-hidden does not show the id."""
 

@@ -49,7 +49,9 @@ class RunFields:
     """One way to learn one suite: an agent, a memory, a method, and the seeds to run it with. As given, unchecked."""
 
     suite: tyro.conf.Positional[str] = "nav-8"
-    """The sequence of tasks: nav-N, nav-N-redefined, nav-N-hidden."""
+    """The sequence of tasks, such as nav-8, classic, cartpole-4, minatar-5, gym:HalfCheetah-v5; `crystalrl list` names
+    all.
+    """
     agent: str = "dqn"
     memory: str = "uniform"
     preset: str = ""

@@ -1,11 +1,14 @@
-"""Classic control through Gymnasium: families of tasks that differ in physics, and MinAtar's games.
+"""Gymnasium's classic control in families of tasks that differ in physics, MinAtar's games, and any one environment.
 
 `FAMILY`           the environment as it is, one task; the score is the return.
 `FAMILY-N`         N tasks: the first as it is, the others with lengths, masses and forces of their own, drawn from the
                    lane's seed; every second one with its actions mirrored. The score is 0 for a random and 1 for a good
                    policy. `FAMILY-N-hidden`: the id is not shown.
-`classic-discrete` CartPole and Acrobot, `classic-continuous` Pendulum and MountainCarContinuous: different sizes.
+`classic`          CartPole, Acrobot, Pendulum and MountainCarContinuous, of different sizes, all steered by one number
+                   in [−1, 1]: where actions are counted, equal pieces of it stand for them.
+`classic-discrete` the first two, `classic-continuous` the last two, with their own kind of actions.
 `minatar-5`        five games, 10 × 10 frames with ten channels, all six actions.
+`gym:ID`           any environment that Gymnasium knows, as it is, such as gym:HalfCheetah-v5; the score is the return.
 """
 
 from __future__ import annotations
@@ -14,11 +17,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import torch
 
 from crystalrl.random import Stream, Streams
 from crystalrl.suites.base import Shape
 from crystalrl.suites.gym import GymSuite, Sizes, Task
+from crystalrl.suites.worker import make
 
 
 @dataclass(frozen=True)
@@ -61,12 +66,19 @@ FAMILIES: dict[str, Family] = {
         "MountainCarContinuous-v0", Sizes((2,), (1,)), -33.0, 90.0, {"power": 0.0015, "goal_position": 0.45}, 0.1
     ),
 }
-GAMES = {"asterix": 0.5, "breakout": 0.5, "freeway": 0.0, "seaquest": 0.1, "space_invaders": 3.0}
-"""Mean return of a random policy, rounded."""
-GOOD = {"asterix": 15.0, "breakout": 10.0, "freeway": 50.0, "seaquest": 10.0, "space_invaders": 50.0}
+GAMES = {"breakout": 0.5, "space_invaders": 3.0, "freeway": 0.0, "asterix": 0.5, "seaquest": 0.1}
+"""Mean return of a random policy, rounded; those that are learnt quickly come first, so that there is something to
+forget.
+"""
+GOOD = {"breakout": 10.0, "space_invaders": 50.0, "freeway": 50.0, "asterix": 15.0, "seaquest": 10.0}
 """Return that counts as 1."""
 FRAMES = Sizes((10, 10, 10), 6, torch.bool)
-MIXED = {"classic-discrete": ("cartpole", "acrobot"), "classic-continuous": ("pendulum", "mountaincar")}
+MIXED = {
+    "classic": ("cartpole", "acrobot", "pendulum", "mountaincar"),
+    "classic-discrete": ("cartpole", "acrobot"),
+    "classic-continuous": ("pendulum", "mountaincar"),
+}
+GYM = "gym:"
 
 NAME = re.compile(rf"({'|'.join(FAMILIES)})(?:-([1-9]\d*)(-hidden)?)?")
 
@@ -75,6 +87,8 @@ def stage_count(name: str) -> int | None:
     """Stages of a suite; None if there is no such suite here."""
     if name in MIXED:
         return len(MIXED[name])
+    if name.startswith(GYM):
+        return 1 if known(name.removeprefix(GYM)) else None
     if name == "minatar-5":
         return len(GAMES)
     if name.startswith("minatar-"):
@@ -83,12 +97,22 @@ def stage_count(name: str) -> int | None:
     return None if match is None else int(match[2] or 1)
 
 
+def task_names(name: str) -> tuple[str, ...]:
+    """What the tasks of a suite are called; none where they are of one kind."""
+    if name in MIXED:
+        return tuple(FAMILIES[part].make for part in MIXED[name])
+    return tuple(GAMES) if name == "minatar-5" else ()
+
+
 def suite(name: str, seeds: Sequence[int], device: torch.device | str = "cpu") -> GymSuite:
     """The tasks of every lane."""
     if name in MIXED:
         families = [FAMILIES[part] for part in MIXED[name]]
         stages = [replace(f.tasks(0, 1)[0], name=f"task {k + 1} ({f.make})") for k, f in enumerate(families)]
         return GymSuite([stages] * len(seeds), largest([f.sizes for f in families]), seeds, device)
+    if name.startswith(GYM):
+        only = name.removeprefix(GYM)
+        return GymSuite([[Task(only, only)]] * len(seeds), sizes_of(only), seeds, device)
     if name.startswith("minatar-"):
         only = name.removeprefix("minatar-")
         if only in GAMES:
@@ -103,10 +127,34 @@ def suite(name: str, seeds: Sequence[int], device: torch.device | str = "cpu") -
     return GymSuite(own, family.sizes, seeds, device, visible=not match[3])
 
 
+def known(name: str) -> bool:
+    """Whether Gymnasium has an environment of this name."""
+    try:
+        import gymnasium
+    except ModuleNotFoundError:
+        raise ValueError(f"suite: wanted the package for {GYM}{name}, got none: pip install gymnasium") from None
+    try:
+        gymnasium.spec(name)
+    except gymnasium.error.Error:
+        return False
+    return True
+
+
+def sizes_of(name: str) -> Sizes:
+    """Sizes of one of Gymnasium's environments."""
+    env = make({"make": name, "options": {}})
+    seen, action = env.observation_space, env.action_space
+    env.close()
+    if seen.shape is None or len(seen.shape) not in (1, 3):
+        raise ValueError(f"suite: wanted an environment that shows vectors or frames (H, W, C), got {seen} of {name}")
+    kind = torch.uint8 if seen.dtype == np.uint8 else torch.float32
+    return Sizes(tuple(seen.shape), int(action.n) if hasattr(action, "n") else tuple(action.shape), kind)
+
+
 def largest(sizes: Sequence[Sizes]) -> Sizes:
-    """What all of them fit in."""
+    """What all of them fit in; a box where any task has one."""
     obs: Shape = tuple(max(each) for each in zip(*(size.obs for size in sizes), strict=True))
-    actions = [size.action for size in sizes]
-    if all(isinstance(action, int) for action in actions):
-        return Sizes(obs, max(action for action in actions if isinstance(action, int)))
-    return Sizes(obs, tuple(max(each) for each in zip(*(a for a in actions if not isinstance(a, int)), strict=True)))
+    boxes = [size.action for size in sizes if not isinstance(size.action, int)]
+    if boxes:
+        return Sizes(obs, tuple(max(each) for each in zip(*boxes, strict=True)))
+    return Sizes(obs, max(size.action for size in sizes if isinstance(size.action, int)))

@@ -39,7 +39,8 @@ class Task:
 @dataclass(frozen=True)
 class Sizes:
     """What all tasks of a suite fit in: smaller observations are filled with zeros, of more actions than a task has the
-    surplus means the first ones again, and of a larger box the surplus means nothing.
+    surplus means the first ones again, of a larger box the surplus means nothing, and where a task counts actions,
+    equal pieces of a box's first number stand for them.
     """
 
     obs: Shape

@@ -123,12 +123,14 @@ class Slots:
         _pad(self.arrays["shown"][row], obs)
 
     def _meant(self, row: int, action: NDArray[Any]) -> Any:
-        """The environment's own action for one of the suite's, which may have more of them and run backwards."""
+        """The environment's own action for one of the suite's, which may have more of them and run backwards. Where the
+        suite has a box, equal pieces of its first number stand for actions that are counted.
+        """
         env, order = self.now[row]
         space = env.action_space
         if hasattr(space, "n"):
             count = int(space.n)
-            choice = int(action) % count
+            choice = int(action) % count if not action.shape else min(int((action[0] + 1) / 2 * count), count - 1)
             return count - 1 - choice if order["task"]["flip"] else choice
         own = action[: space.shape[0]] * (-1.0 if order["task"]["flip"] else 1.0)
         return (space.low + (own + 1) / 2 * (space.high - space.low)).astype(space.dtype)
