@@ -60,7 +60,9 @@ def test_gradients_equal_those_of_a_loop_over_samples() -> None:
             logits = perceptron(made.network, made.theta[lane], drawn.obs[lane, i]).view(ACTION, 7)
             q, held = (logits.softmax(-1) * made.returns).sum(-1), drawn.anchor["q"]
             one = -drawn.weight[lane, i] * (goal * logits[drawn.action[lane, i]].log_softmax(-1)).sum()
-            total = total + (one + held.coefficient[lane, i] * (q - held.target[lane, i]).square().sum()) / 6
+            variance = (made.params.high - made.params.low) ** 2 / 12
+            apart = (q - held.target[lane, i]).square().sum() / variance
+            total = total + (one + held.coefficient[lane, i] * apart) / 6
     torch.testing.assert_close(measured, torch.autograd.grad(total, made.theta)[0], rtol=1e-4, atol=1e-5)
 
 

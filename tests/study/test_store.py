@@ -1,5 +1,6 @@
 """Results on disk: whole or not at all, continued and never mixed or doubled."""
 
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from crystalrl.study.plan import plan
 from crystalrl.study.record import Record
 from crystalrl.study.run import Built, Consolidated, Curve, Progress, Scored
 from crystalrl.study.spec import RunSpec
-from crystalrl.study.store import TABLES, Store, as_parquet, read
+from crystalrl.study.store import TABLES, Store, as_parquet, note_versions, read
 from crystalrl.study.tables import Table
 
 SMALL = {"suite": "nav-2", "steps": 160, "capacity": 64, "batch": 16, "episodes": 2, "points": 1}
@@ -287,3 +288,10 @@ def test_orders_are_read_as_they_were_learnt_and_counted_per_seed(tmp_path: Path
     assert cell.final.shape == (2, 6)
     (line,) = order_table(load_results(tmp_path)).lines
     assert line[:3] == ["VR", "2", text_number(0.05 / 2**0.5)]
+
+
+def test_every_machine_that_took_part_is_noted(tmp_path: Path) -> None:
+    path = tmp_path / "versions.json"
+    for device in ("cuda (A)", "cpu (B)", "cuda (A)"):
+        note_versions(path, {"torch": "2.0", "device": device})
+    assert json.loads(path.read_text()) == {"torch": "2.0", "device": "cuda (A) and cpu (B)"}

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, plain, prefixed, refuse
 from crystalrl.agents.exploring import discrete, mixed
-from crystalrl.agents.losses import Penalty, anchor_loss, weighted, with_penalty
+from crystalrl.agents.losses import Penalty, anchor_loss, squared, weighted, with_penalty
 from crystalrl.agents.networks import LaneNetwork
 from crystalrl.agents.optimiser import clipped
 from crystalrl.random import Stream, Streams
@@ -138,8 +138,12 @@ class Rainbow(Agent):
         q, td_error, entropy = self._judge(batch, self._noise(), self._noise())
         loss = weighted(entropy, batch.weight)
         if batch.anchor is not None:
-            loss = loss + anchor_loss({"q": q}, batch.anchor)
+            loss = loss + anchor_loss({"q": q}, batch.anchor, {"q": self._apart})
         return with_penalty(loss, method, self.theta), td_error
+
+    def _apart(self, mean: Tensor, held: Tensor) -> Tensor:
+        """Squared distance of means [L, B] in units of the support's deviation: the loss it joins knows no others."""
+        return squared(mean, held) * 12 / (self.params.high - self.params.low) ** 2
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:

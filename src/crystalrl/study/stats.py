@@ -59,6 +59,8 @@ def welch(a: Sample, b: Sample) -> float:
         return float("nan")
     if np.ptp(a) == np.ptp(b) == 0:
         return float(a[0] == b[0])
+    if np.array_equal(a, b):
+        return 1.0
     return float(stats.ttest_ind(a, b, equal_var=False).pvalue)
 
 

@@ -76,7 +76,7 @@ class Store:
             if not same(_read("scores", path), arrays["scores"]):
                 raise ValueError(f"{path}: wanted the same scores as those of this run, got others")
             return
-        write_whole(self.folder / "versions.json", (json.dumps(versions(device), indent=1) + "\n").encode())
+        note_versions(self.folder / "versions.json", versions(device))
         for table in TABLES:
             place = _place(self.folder, table)
             place.mkdir(exist_ok=True)
@@ -171,6 +171,15 @@ def versions(device: str) -> dict[str, str]:
         "numpy": np.__version__,
         "device": f"{device} ({name})",
     }
+
+
+def note_versions(path: Path, now: Mapping[str, str]) -> None:
+    """Add to what is noted there: runs of one study may come from several machines."""
+    before = json.loads(path.read_text()) if path.exists() else {}
+    noted = {name: [seen for seen in before.get(name, "").split(" and ") if seen] for name in now}
+    every = {name: " and ".join(dict.fromkeys([*noted[name], value])) for name, value in now.items()}
+    if every != before:
+        write_whole(path, (json.dumps(every, indent=1) + "\n").encode())
 
 
 def _differences(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = "") -> list[str]:
