@@ -160,9 +160,9 @@ def redefine(
 
 
 VARIANTS: dict[str, tuple[int, dict[str, Any]]] = {
-    "default": (100, {}),
-    "warm": (10, {"warm": True}),
-    "warm, 2 sweeps": (10, {"warm": True, "sweeps": 2}),
+    "default": (70, {}),
+    "warm": (5, {"warm": True}),
+    "warm, 2 sweeps": (5, {"warm": True, "sweeps": 2}),
 }
 """Seeds and changes of the anchored preset. The rules were chosen on seeds from 1000 on, but earlier forms had been
 tried on the first fifty."""
