@@ -42,7 +42,8 @@ class Lists:
 
     def forget(self, gone: Tensor, width: int) -> None:
         """Take out the slots that are gone, bool[L, W], and clear their own lists."""
-        self.index[:, :width][gone] = -1
+        self.index[:, :width].masked_fill_(gone[..., None], -1)
+        self.index[:, width:] = -1
         for part, names in self._parts(width):
             dead = gone.flatten().index_select(0, names).view(part.shape) & (part >= 0)
             rows = dead.any(-1).nonzero()[:, 0]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 ROLES = ("obs", "next_obs")
 MOVED = 0.15
+SAMPLED = 4096
 
 
 class States:
@@ -39,7 +40,8 @@ class States:
     def fit(self, draft: Draft, lanes: Tensor) -> None:
         """Take mean and deviation from everything stored, in the lanes bool[L]."""
         here = lanes[:, None, None]
-        mean, deviation = self._moments(draft, 1)
+        every = torch.arange(draft.slots, device=draft.phase.device).expand(self.memory.lanes, -1)
+        mean, deviation = neighbours.moments(self._raw("obs", every), draft.occupied)
         self.mean, self.deviation = torch.where(here, mean, self.mean), torch.where(here, deviation, self.deviation)
         if not self.memory.discrete:
             action = draft.fields["action"].flatten(2).to(torch.float32)
@@ -48,16 +50,16 @@ class States:
 
     def off(self, draft: Draft) -> Tensor:
         """bool[L]: whether what is stored has moved by MOVED deviations, or spread or shrunk by as much, on average
-        over the coordinates; from a sample.
+        over the coordinates; from SAMPLED slots, evenly over those of each lane.
         """
-        mean, deviation = self._moments(draft, -(-draft.slots // 4096))
+        width = draft.width.to(draft.phase.device)[:, None]
+        slots = torch.arange(SAMPLED, device=width.device) * -(-width // SAMPLED)
+        real = slots < width
+        slots = torch.where(real, slots, 0)
+        mean, deviation = neighbours.moments(self._raw("obs", slots), draft.occupied.gather(1, slots) & real)
         moved = ((mean - self.mean).abs() / self.deviation).mean((1, 2))
         spread = (deviation / self.deviation).log().abs().mean((1, 2))
         return (moved > MOVED) | (spread > MOVED)
-
-    def _moments(self, draft: Draft, step: int) -> tuple[Tensor, Tensor]:
-        slots = torch.arange(0, draft.slots, step, device=draft.phase.device).expand(self.memory.lanes, -1)
-        return neighbours.moments(self._raw("obs", slots), draft.occupied[:, ::step])
 
     def take(self, slots: Tensor, real: Tensor) -> None:
         """Copy the features of slots int64[L, M], where copies are kept."""

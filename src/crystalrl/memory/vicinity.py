@@ -41,7 +41,8 @@ GUESTS = 8
 
 
 class Vicinity:
-    """Kept lists of all lanes and the index they are mended from. A cache: it may be thrown away at any time."""
+    """Kept lists of lanes that hold much, and the index they are mended from. Thrown away, it is built anew, but not
+    the same: lists remember what they were asked."""
 
     def __init__(self, memory: CrystalMemory) -> None:
         self.memory, self.states = memory, States(memory)
@@ -57,10 +58,18 @@ class Vicinity:
         self.epsilon = torch.zeros(lanes, 1, device=device)
         self.built_for = torch.zeros(lanes, dtype=torch.int64, device=device)
         """Experiences that each lane held when its index was built; 0: not yet."""
+        self.held = torch.zeros(lanes, dtype=torch.bool)
+        """Lanes that keep lists, on CPU."""
 
-    def look(self, memory: CrystalMemory, draft: Draft) -> Surroundings:
-        """Mend the lists, and read from them. memory: the one it was built for, or its frozen image."""
+    def look(self, memory: CrystalMemory, draft: Draft, many: Tensor) -> Surroundings:
+        """Mend the lists of the lanes bool[L] (on CPU), and read from them; the lists of others are given up.
+
+        memory: the one it was built for, or its frozen image.
+        """
         self.memory = self.states.memory = memory
+        self._give_up(self.held & ~many)
+        self.held = many
+        draft = draft.of(many, draft.slots)
         self._follow(draft)
         near = None
         if self.ahead is not None:
@@ -75,18 +84,26 @@ class Vicinity:
         )
         return Surroundings(near, flagged, self.epsilon, delta_r)
 
+    def _give_up(self, lanes: Tensor) -> None:
+        for lane in lanes.nonzero()[:, 0].tolist():
+            self.built_for[lane] = 0
+            self.epsilon[lane] = 0
+            for lists in self._lists:
+                lists.index[lane] = -1
+
     def _follow(self, draft: Draft) -> None:
         """Bring index and lists of the lanes that are due up to date with the draft."""
         occupied, first = draft.occupied & draft.lane, (self.built_for == 0)[:, None]
         gone, new = (draft.fresh | ~draft.occupied) & draft.lane, draft.fresh | (occupied & first)
         count = occupied.sum(-1)
-        asking = self._in_turn(draft) | (new & (new.sum(-1, keepdim=True) <= ASK_ALL))
         for lists in self._lists:
             lists.forget(gone, draft.slots)
+        asking = self._in_turn(draft, new) | (new & (new.sum(-1, keepdim=True) <= ASK_ALL))
         slots, real = padded(new)
         self.states.take(slots, real)
         stale = ((count >= 2 * self.built_for) | self.states.off(draft)) & (count > 0)
-        due = stale | (draft.lane[:, 0] & (draft.turns % max(1, draft.slots // SPACING_EVERY) == 0))
+        width = draft.width.to(count.device)
+        due = stale | (draft.lane[:, 0] & (draft.turns % (width // SPACING_EVERY).clamp_min(1) == 0))
         if bool(stale.any()):
             self.states.fit(draft, stale)
             self.index.build(draft.occupied, stale, lambda some: self.states.vectors("obs", some))
@@ -104,15 +121,15 @@ class Vicinity:
     def _lists(self) -> list[Lists]:
         return [lists for lists in (self.ahead, self.alike) if lists is not None]
 
-    def _in_turn(self, draft: Draft) -> Tensor:
+    def _in_turn(self, draft: Draft, new: Tensor) -> Tensor:
         """bool[L, W]: lists that ask anew because it is their turn, or because they have lost most."""
         budget = draft.fresh.sum(-1, keepdim=True).clamp(AT_LEAST, AT_MOST)
-        period = (draft.slots // budget).clamp_min(1)
+        period = (draft.width.to(budget.device)[:, None] // budget).clamp_min(1)
         number = torch.arange(draft.slots, device=draft.phase.device)
         asking = number % period == draft.turns[:, None] % period
         if self.ahead is not None:
             k = self.memory.params.k
-            poor = self.ahead.lengths(draft.slots) < k - 1
+            poor = (self.ahead.lengths(draft.slots) < k - 1) & draft.occupied & ~new
             asking |= poor & (poor.cumsum(-1) <= budget)
         in_turn: Tensor = asking & draft.occupied & draft.lane
         return in_turn
@@ -219,7 +236,7 @@ class Vicinity:
         if params.epsilon is not None:
             return memory.lane_value("epsilon").to(torch.float32)
         counting = draft.phase == LIQUID if self.rule != "exists" else draft.occupied
-        step = -(-draft.slots // interference.SAMPLED)
+        step = -(-draft.width.to(counting.device)[:, None] // interference.SAMPLED)
         sampled = torch.arange(draft.slots, device=counting.device) % step == 0
         first, rest = padded(counting & sampled), padded(counting & ~sampled)
         slots, real = torch.cat([first[0], rest[0]], 1), torch.cat([first[1], rest[1]], 1)
