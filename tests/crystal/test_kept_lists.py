@@ -243,8 +243,9 @@ def uneven(memory: CrystalMemory, lane: int | None, steps: range) -> list[torch.
         memory.add(Transition(*fields), valid=valid[mine])
         if step % 20 == 19:
             report = memory.consolidate(critic)
-            seen += [report.values["epsilon"], report.values["contradicted"], memory.ledger.phase.clone()]
-            seen += [getattr(memory.ledger, name).clone() for name in ("c", "suspicion", "utility")]
+            phase = memory.ledger.phase
+            seen += [report.values["epsilon"], report.values["contradicted"], phase]
+            seen += [getattr(memory.ledger, name) * (phase > 0) for name in ("c", "suspicion", "utility")]
     return seen
 
 
