@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, Transition
-from crystalrl.memory import crystal, draft, interference, neighbours, search, vicinity
+from crystalrl.memory import company, crystal, draft, interference, neighbours, search, vicinity
 from crystalrl.memory.interference import Scene
 from crystalrl.memory.search import Brute, Ivf
 from tests.crystal.test_lanes import CASES, built, life, part, same
@@ -126,7 +126,7 @@ def test_recall_stays_high_when_experiences_come_and_go(index: str, monkeypatch:
 @pytest.mark.usefixtures("small")
 def test_without_newcomers_being_introduced_recall_would_fall(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vicinity, "AT_LEAST", 16)
-    monkeypatch.setattr(vicinity.Vicinity, "_introduce", lambda *_: None)
+    monkeypatch.setattr(company.Company, "introduce", lambda *_: None)
     memory = memory_of(3000, time_unit=60)
     walk(memory, 300, 0)
     for turn in range(50):
@@ -317,3 +317,26 @@ def test_lists_that_cannot_be_right_are_refused_and_nothing_changes() -> None:
     assert_same_state(before, memory.state_dict())
     memory.load_state_dict({name: tensor for name, tensor in before.items() if not name.startswith("vicinity.")})
     assert memory.vicinity is None
+
+
+@pytest.mark.parametrize("slots", [500, 20_000])
+def test_the_search_over_all_pairs_finds_the_nearest(slots: int) -> None:
+    """The same code as on CUDA, where groups of slots are compared before their members."""
+    rng = torch.Generator().manual_seed(0)
+    states = torch.randn(2, slots, 6, generator=rng)
+    occupied = torch.rand(2, slots, generator=rng) < 0.7
+    brute = Brute(2, slots, 6, torch.device("cpu"))
+    brute.build(
+        occupied, torch.ones(2, dtype=torch.bool), lambda slots: states.gather(1, slots[..., None].expand_as(states))
+    )
+    gone, new = occupied & (torch.rand(2, slots, generator=rng) < 0.1), torch.tensor([[3, 40, 7], [9, 0, 0]])
+    real = torch.tensor([[True, True, True], [True, False, False]])
+    fresh = torch.randn(2, 3, 6, generator=rng)
+    brute.replace(gone, new, real, fresh)
+    occupied = occupied & ~gone
+    for lane, count in ((0, 3), (1, 1)):
+        states[lane, new[lane, :count]], occupied[lane, new[lane, :count]] = fresh[lane, :count], True
+    queries = torch.randn(2, 50, 6, generator=rng)
+    found = brute.search(queries, torch.ones(2, 50, dtype=torch.bool), 12)
+    apart = torch.cdist(queries.double(), states.double()).masked_fill(~occupied[:, None], torch.inf)
+    assert torch.equal(found, apart.topk(12, largest=False).indices)

@@ -15,6 +15,8 @@ from torch import Tensor
 
 from crystalrl.memory.neighbours import CHUNK_BYTES
 
+GROUP = 64
+"""Neighbouring slots of which the nearest stands for all at first."""
 LISTS = 4.0
 """Inverted lists of an index of n vectors: so many times √n."""
 TRAINED_ON = 64
@@ -51,11 +53,16 @@ class Search(Protocol):
 
 
 class Brute:
-    """All distances, by a product of matrices. It keeps the vectors [L, N, D] and which of them count."""
+    """All distances, by a product of matrices. It keeps the vectors [L, N, D] and which of them count.
+
+    To pick the nearest k of a million numbers is dear, to find the least of every 64 is not. The nearest k lie in the k
+    groups of 64 whose least are least; so groups are picked first, and the nearest among their members. It is exact.
+    """
 
     def __init__(self, lanes: int, slots: int, size: int, device: torch.device) -> None:
-        self.vectors = torch.zeros(lanes, slots, size, device=device)
-        self.length = torch.full((lanes, slots), torch.inf, device=device)
+        wide, self.spare = slots // GROUP * GROUP + GROUP, slots
+        self.vectors = torch.zeros(lanes, wide, size, device=device)
+        self.length = torch.full((lanes, wide), torch.inf, device=device)
         """Squared lengths; infinite where nothing is stored."""
 
     def build(self, occupied: Tensor, lanes: Tensor, vectors: Callable[[Tensor], Tensor]) -> None:
@@ -68,9 +75,10 @@ class Brute:
         self._put(slots, real, vectors)
 
     def _put(self, slots: Tensor, real: Tensor, vectors: Tensor) -> None:
-        lane = real.nonzero()[:, 0]
-        self.vectors[lane, slots[real]] = vectors[real]
-        self.length[lane, slots[real]] = vectors[real].square().sum(-1)
+        """What is not real goes to a spare place: to leave it out would mean to wait for the device."""
+        at = torch.where(real, slots, self.spare)
+        self.vectors.scatter_(1, at[..., None].expand_as(vectors), vectors)
+        self.length.scatter_(1, at, torch.where(real, vectors.square().sum(-1), torch.inf))
 
     def search(self, queries: Tensor, real: Tensor, k: int) -> Tensor:
         lanes, count, _ = queries.shape
@@ -79,7 +87,7 @@ class Brute:
         width = max(1, CHUNK_BYTES.get(queries.device.type, 1 << 27) // (4 * lanes * self.length.shape[1]))
         for part in (slice(start, start + width) for start in range(0, count, width)):
             apart = torch.baddbmm(self.length[:, None], queries[:, part], self.vectors.transpose(1, 2), alpha=-2)
-            nearness, slot = apart.topk(k, dim=-1, largest=False)
+            nearness, slot = _least(apart, k)
             found[:, part] = torch.where(torch.isfinite(nearness), slot, -1)
         return found
 
@@ -98,6 +106,17 @@ class Brute:
     @property
     def nbytes(self) -> int:
         return self.vectors.nbytes + self.length.nbytes
+
+
+def _least(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The least k of values [L, R, N], N a multiple of GROUP, and where they stand; least first."""
+    groups = values.unflatten(-1, (-1, GROUP))
+    if groups.shape[-2] <= 2 * k:
+        return values.topk(k, dim=-1, largest=False)
+    best = groups.amin(-1).topk(k, dim=-1, largest=False, sorted=False).indices
+    members = groups.gather(2, best[..., None].expand(*best.shape, GROUP)).flatten(2)
+    least, at = members.topk(k, dim=-1, largest=False)
+    return least, best.gather(2, at // GROUP) * GROUP + at % GROUP
 
 
 class Ivf:
@@ -145,11 +164,19 @@ class Ivf:
 
     def search(self, queries: Tensor, real: Tensor, k: int) -> Tensor:
         found = np.full((*real.shape, k), -1, np.int64)
-        for lane, index in enumerate(self.indices):
+        for lane in range(self.lanes):
             mine = real[lane].numpy()
             if mine.any():
-                found[lane, mine] = index.search(queries[lane, real[lane]].numpy(), k)[1]
+                found[lane, mine] = self.nearest(lane, queries[lane, real[lane]], k)
         return torch.from_numpy(found)
+
+    def nearest(self, lane: int, queries: Tensor, k: int, probes: int | None = None) -> Any:
+        """int64[M, k] for queries [M, D] of one lane."""
+        if not len(queries):
+            return np.zeros((0, k), np.int64)
+        index = self.indices[lane]
+        index.nprobe = probes or PROBES
+        return index.search(queries.numpy(), k)[1]
 
     def order(self, lane: int) -> Order:
         import faiss

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -35,7 +35,8 @@ class States:
         self.size = size
         self.mean = torch.zeros(memory.lanes, 1, size, device=memory.device)
         self.deviation = torch.ones_like(self.mean)
-        self.action_deviation = torch.ones(memory.lanes, 1, 1, device=memory.device)
+        actions = 1 if memory.discrete else memory.arena.columns["action"].flatten(1).shape[1]
+        self.action_deviation = torch.ones(memory.lanes, 1, actions, device=memory.device)
 
     def fit(self, draft: Draft, lanes: Tensor) -> None:
         """Take mean and deviation from everything stored, in the lanes bool[L]."""
@@ -83,6 +84,22 @@ class States:
     def vectors(self, role: str, slots: Tensor) -> Tensor:
         """float32[L, M, D] of slots int64[L, M], standardised."""
         return (self._raw(role, slots) - self.mean) / self.deviation
+
+    def of_lane(self, role: str, lane: int, slots: Tensor) -> Tensor:
+        """float32[P, D] of slots int64[P] of one lane, standardised."""
+        return (self._gathered(role, torch.full_like(slots, lane), slots) - self.mean[lane]) / self.deviation[lane]
+
+    def space(self, role: str, lane: int) -> tuple[Any, Any, Any]:
+        """NumPy views of one lane, on CPU: (successor) states [N, D], states [N, D], and 1/deviations float32[D]."""
+        scale = (1 / self.deviation[lane, 0]).numpy()
+        if self.copies:
+            points, states = (self.copies[name][lane].numpy() for name in (role, "obs"))
+            return points, states, scale
+        arena = self.memory.arena
+        first = int(arena.position(torch.tensor(lane), torch.tensor(0)))
+        rows = slice(first, first + self.memory.capacity)
+        points, states = (arena.columns[name].flatten(1)[rows].numpy() for name in (role, "obs"))
+        return points, states, scale
 
     def apart(self, role: str, lane: Tensor, one: Tensor, other: Tensor, raw: bool = False) -> Tensor:
         """float32[P, T]: distance of the state (or successor state) of slot one [P] to the states of other [P, T]."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from crystalrl import kernels
 from crystalrl.dynamics import LIQUID
-from crystalrl.memory import interference, neighbours
+from crystalrl.memory import interference, neighbours, search
 from crystalrl.memory.draft import Draft, padded
 from crystalrl.memory.interference import Scene
 from crystalrl.memory.lists import Lists, grouped
@@ -19,7 +21,7 @@ from crystalrl.memory.surroundings import Surroundings, needs_near, reward_sprea
 if TYPE_CHECKING:
     from crystalrl.memory.crystal import CrystalMemory
 
-SPARE = 2
+SPARE = 6
 """Neighbours of a successor state listed beyond k, so that a loss is not felt at once."""
 ALIKE = 10
 """Experiences within ε that a list names."""
@@ -115,7 +117,10 @@ class Vicinity:
             self.epsilon = torch.where(due[:, None], self._spacing(draft), self.epsilon)
         nearby = self._steps_nearby(draft, new)
         self._offer_steps(draft, new & ~asking, nearby)
-        self._introduce(draft, self._ask(draft, asking, nearby))
+        if self.ahead is not None and isinstance(self.index, search.Ivf) and kernels.compiled_for(count.device):
+            self._through_company(draft, asking & new, asking & ~new, nearby)
+        else:
+            self._introduce(draft, self._ask(draft, asking, nearby))
 
     @property
     def _lists(self) -> list[Lists]:
@@ -129,7 +134,7 @@ class Vicinity:
         asking = number % period == draft.turns[:, None] % period
         if self.ahead is not None:
             k = self.memory.params.k
-            poor = (self.ahead.lengths(draft.slots) < k - 1) & draft.occupied & ~new
+            poor = (self.ahead.lengths(draft.slots) <= k) & draft.occupied & ~new
             asking |= poor & (poor.cumsum(-1) <= budget)
         in_turn: Tensor = asking & draft.occupied & draft.lane
         return in_turn
@@ -161,8 +166,35 @@ class Vicinity:
             if self.alike is not None:
                 self.alike.offer(lane[part], slot[part], steps, self._apart, self._kin(draft))
 
-    def _ask(self, draft: Draft, asking: Tensor, nearby: Tensor) -> Tensor:
-        """Let lists ask the index; the states near those that asked: int64[P, 1 + T], the place of each first."""
+    def _through_company(self, draft: Draft, new: Tensor, again: Tensor, nearby: Tensor) -> None:
+        """New ones ask the index; lists that are renewed look at their members' company."""
+        from crystalrl.memory.company import Company
+
+        assert self.ahead is not None
+        assert isinstance(self.index, search.Ivf)
+        for lane in draft.due.nonzero()[:, 0].tolist():
+            company = Company(self.ahead, self.states, self.index, lane, int(draft.turns[lane]))
+            slots, others = (mask[lane].nonzero()[:, 0] for mask in (new, again))
+            steps = nearby[lane, slots]
+            close = company.admit(slots, steps.numpy(), self._following(lane, slots, steps[:, BEFORE_AND_AFTER]))
+            company.introduce(slots, close)
+            company.renew(others)
+            if self.alike is not None:
+                around = company.around(others, self.alike.index[lane, others].numpy())
+                guests = torch.from_numpy(np.concatenate([close, around])).to(torch.int64)
+                both = torch.cat([slots, others])
+                self.alike.offer(torch.full_like(both, lane), both, guests, self._apart, self._kin(draft))
+                self._greet(draft, torch.full_like(slots, lane), slots, guests[: len(slots)])
+
+    def _following(self, lane: int, slots: Tensor, step: Tensor) -> Any:
+        """int64[P]: which of the slots [P], in order, is the next step [P] of each, and begins where it ends; or −1."""
+        place = torch.searchsorted(slots, step.to(torch.int64)).clamp_max(max(len(slots) - 1, 0))
+        there = slots[place]
+        same = (self.states.of_lane("obs", lane, there) == self.states.of_lane("next_obs", lane, slots)).all(-1)
+        return torch.where(same & (there == step), place, -1).numpy()
+
+    def _ask(self, draft: Draft, asking: Tensor, nearby: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Let lists ask the index; lane int64[P] and slot int64[P] of those that are fresh, and states near [P, T]."""
         slots, real = padded(asking)
         close = []
         for part in torch.arange(slots.shape[1], device=slots.device).split(1 << 14):
@@ -175,24 +207,37 @@ class Vicinity:
             found = self.index.search(self.states.vectors("obs", some), exist, ASKED)
             if self.alike is not None:
                 self.alike.offer(lane, slot, torch.cat([found[exist], steps], -1), self._apart, self._kin(draft))
-            close.append(torch.cat([(lane * draft.slots + slot)[:, None], found[exist][:, : HINTS + 1]], -1))
-        return torch.cat(close)
+            fresh = draft.fresh[lane, slot]
+            close.append((lane[fresh], slot[fresh], found[exist][fresh]))
+        lane, slot, near = (torch.cat(each) for each in zip(*close, strict=True))
+        return lane, slot, near
 
-    def _introduce(self, draft: Draft, close: Tensor) -> None:
-        """Offer the fresh to the lists of others. close int64[P, 1 + T]: place of a slot, and states near it."""
-        place, near = close[:, 0], close[:, 1:]
-        fresh = draft.fresh.flatten()[place]
-        lane, slot, near = (place // draft.slots)[fresh], (place % draft.slots)[fresh], near[fresh]
+    def _introduce(self, draft: Draft, close: tuple[Tensor, Tensor, Tensor]) -> None:
+        """Offer the fresh to the lists of others. close: lane and slot int64[P], and states near int64[P, T]."""
+        lane, slot, near = close
         if not len(slot):
             return
         if self.ahead is not None:
-            for here, host, guest in self.ahead.hosts(lane, slot, near, draft.slots):
+            for here, host, guest in self.ahead.hosts(lane, slot, near[:, : HINTS + 1], draft.slots):
                 far = self._ahead_of(here, host, guest[:, None])[:, 0]
                 self._welcome(self.ahead, draft, here, host, guest, far < self._reach(here, host))
         if self.alike is not None:
-            for here, host, guest in self.alike.hosts(lane, slot, near, draft.slots):
-                within = torch.isfinite(self._apart(here, host, guest[:, None])[:, 0])
-                self._welcome(self.alike, draft, here, host, guest, within)
+            self._greet(draft, lane, slot, near)
+
+    def _greet(self, draft: Draft, lane: Tensor, slot: Tensor, near: Tensor) -> None:
+        """Whom I am like is like me: offer (lane, slot) [P] to the lists of those near int64[P, T] within ε."""
+        assert self.alike is not None
+        pairs = []
+        for part in torch.arange(len(slot), device=slot.device).split(self.alike.at_once // near.shape[1]):
+            others = near[part]
+            within = self._apart(lane[part], slot[part], others.clamp_min(0))
+            within = torch.isfinite(within) & (others >= 0) & (others != slot[part, None])
+            row, column = within.nonzero(as_tuple=True)
+            pairs.append((lane[part][row] * draft.slots + others[row, column], slot[part][row]))
+        host, guest = (torch.cat(each) for each in zip(*pairs, strict=True)) if pairs else (slot, slot)
+        host, order = host.sort(stable=True)
+        everyone = torch.ones_like(host, dtype=torch.bool)
+        self._welcome(self.alike, draft, host // draft.slots, host % draft.slots, guest[order], everyone)
 
     def _welcome(self, lists: Lists, draft: Draft, here: Tensor, host: Tensor, guest: Tensor, kept: Tensor) -> None:
         hosts, guests = grouped(here[kept] * draft.slots + host[kept], guest[kept], GUESTS)
@@ -208,6 +253,14 @@ class Vicinity:
 
     def _ahead_of(self, lane: Tensor, slot: Tensor, others: Tensor) -> Tensor:
         return self.states.apart("next_obs", lane, slot, others)
+
+    def to_states(self, other: Tensor) -> Tensor:
+        """float32[L, W]: distance of each successor state to the state of slot other int64[L, W]; where lists are."""
+        lanes, width = other.shape
+        far = torch.empty(lanes * width, device=other.device)
+        for part in torch.arange(lanes * width, device=other.device).split(1 << 17):
+            far[part] = self._ahead_of(part // width, part % width, other.flatten()[part, None])[:, 0]
+        return far.view(lanes, width)
 
     def _apart(self, lane: Tensor, slot: Tensor, others: Tensor) -> Tensor:
         """As the rule measures it; infinite beyond ε or between what it does not compare."""

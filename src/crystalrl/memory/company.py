@@ -1,0 +1,94 @@
+"""Lists mended through common company, on CPU with numba: two states that stand in one list are near each other.
+
+Experiences ask the index once, when they are new; from then on their lists are renewed by looking at the members of
+lists in which their members stand, which costs a small part of asking, and finds more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crystalrl import compiled_lists as loops
+from crystalrl.memory.lists import Lists
+from crystalrl.memory.search import Ivf
+from crystalrl.memory.states import States
+
+MOST = 256
+"""States that a list looks at when it is renewed."""
+FEW = 6
+"""Lists of a member in which it looks."""
+AROUND = 48
+"""States near an experience's own among which those within ε are looked for."""
+PROBES_AGAIN = 4
+"""Inverted lists looked into for a list that is renewed: enough to begin elsewhere than at its own members, whose
+company alone leads back to them."""
+
+
+@dataclass
+class Company:
+    """The lists of one lane, and who stands in which. The latter is as it was when this was made."""
+
+    lists: Lists
+    states: States
+    index: Ivf
+    lane: int
+    turn: int
+
+    def __post_init__(self) -> None:
+        self.mine = self.lists.index[self.lane].numpy()
+        self.start = np.empty(len(self.mine) + 1, np.int64)
+        self.hosts = np.empty(int((self.mine >= 0).sum()), np.int32)
+        loops.reverse(self.mine, self.start, self.hosts)
+
+    @property
+    def _graph(self) -> Any:
+        return self.mine, self.start, self.hosts
+
+    def ask(self, role: str, slots: Tensor, k: int, probes: int | None = None) -> Any:
+        """int32[P, k]: what the index says is nearest."""
+        return self.index.nearest(self.lane, self.states.of_lane(role, self.lane, slots), k, probes).astype(np.int32)
+
+    def walk(self, role: str, slots: Tensor, starts: Any, k: int, own: bool = False) -> Any:
+        """int32[P, k]: states nearest to the (successor) states of slots [P], found from starts int32[P, T]."""
+        found = np.empty((len(slots), k), np.int32)
+        limits = (MOST, FEW, self.turn, own)
+        starts = np.ascontiguousarray(starts)
+        loops.walk(self._graph, self.states.space(role, self.lane), slots.numpy(), starts, limits, found)
+        return found
+
+    def admit(self, slots: Tensor, nearby: Any, following: Any) -> Any:
+        """Make the lists of the new slots int64[P], and put them into the lists of others; int32[P, T]: states near.
+
+        nearby int32[P, T]: slots of the steps before and after, −1 for none; following int64[P]: which of the new has
+        my successor state for its state (then one question serves both), −1 for none.
+        """
+        close = np.concatenate([self.ask("obs", slots, AROUND), nearby], 1)
+        close = self.walk("obs", slots, close, AROUND)
+        k = self.lists.k
+        ahead = close[following, :k]  # a row of its own, or any: replaced below
+        strangers = following < 0
+        if strangers.any():
+            ahead[strangers] = self.ask("next_obs", slots[torch.from_numpy(strangers)], k)
+        itself = np.where(following >= 0, slots.numpy()[following], -1).astype(np.int32)
+        starts = np.concatenate([ahead, itself[:, None], nearby], 1)
+        self.mine[slots.numpy()] = self.walk("next_obs", slots, starts, k)
+        return close
+
+    def introduce(self, slots: Tensor, close: Any) -> None:
+        hints = np.ascontiguousarray(close)
+        loops.introduce(self._graph, self.states.space("next_obs", self.lane), slots.numpy(), hints)
+
+    def renew(self, slots: Tensor) -> None:
+        """Let the lists of slots int64[P] look around, and ask the index with few probes where else to look."""
+        k = self.lists.k
+        starts = np.concatenate([self.mine[slots.numpy()], self.ask("next_obs", slots, k, PROBES_AGAIN)], 1)
+        self.mine[slots.numpy()] = self.walk("next_obs", slots, starts, k)
+
+    def around(self, slots: Tensor, starts: Any) -> Any:
+        """int32[P, T]: states near those of slots int64[P]."""
+        return self.walk("obs", slots, starts, AROUND, own=True)
