@@ -143,11 +143,11 @@ class Walk:
         self.feed(slots)
         self.memory.consolidate(self.evaluate)  # builds the lists
 
-    @torch.no_grad()
     def evaluate(self, batch: Any) -> Evaluation:
         here, there = (torch.cat([obs, batch.action], -1) for obs in (batch.obs, batch.next_obs))
-        q = torch.cat([critic(here) for critic in self.critics], -1)
-        target = batch.reward + 0.99 * torch.cat([critic(there) for critic in self.critics], -1).amin(-1)
+        with torch.no_grad():
+            q, following = (torch.cat([critic(x) for critic in self.critics], -1) for x in (here, there))
+        target = batch.reward + 0.99 * following.amin(-1)
         return Evaluation((q - target[:, None]).abs().mean(-1), {"q": q})
 
     def feed(self, count: int) -> None:

@@ -7,7 +7,7 @@ random directions (or mapped by the user's own features).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -92,15 +92,22 @@ class Near:
 
     index: Tensor
     exists: Tensor
+    _first: dict[int | None, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict, repr=False, compare=False)
 
     def mean(self, values: Tensor, default: Tensor, first: int | None = None) -> Tensor:
         """Mean of values [L, N] over the (first few) neighbours; the default [L, 1] where there is none."""
-        index, exists = self.index[..., :first], self.exists[..., :first]
-        if len(values) > 1:
-            index = index + torch.arange(len(values), device=index.device)[:, None, None] * values.shape[1]
-        picked = values.flatten().index_select(0, index.flatten()).view(exists.shape) * exists
-        count = exists.sum(-1)
+        if first not in self._first:
+            self._first[first] = self._prepared(first)
+        index, exists, count = self._first[first]
+        picked = values.flatten().index_select(0, index).view(exists.shape) * exists
         return torch.where(count > 0, picked.sum(-1) / count.clamp_min(1), default)
+
+    def _prepared(self, first: int | None) -> tuple[Tensor, Tensor, Tensor]:
+        """What every mean over the first few needs: positions in a flat [L, N], float32 1 where there is one, counts."""
+        index, exists = self.index[..., :first], self.exists[..., :first]
+        if len(index) > 1:
+            index = index + torch.arange(len(index), device=index.device)[:, None, None] * index.shape[1]
+        return index.flatten(), exists.to(torch.float32), exists.sum(-1)
 
 
 def nearest(queries: Tensor, vectors: Tensor, occupied: Tensor, k: int) -> Near:
