@@ -239,6 +239,8 @@ def uneven(memory: CrystalMemory, lane: int | None, steps: range) -> list[torch.
         action, reward = rng.integers(0, 4, (3, 4)), rng.integers(0, 2, (3, 4)).astype(np.float32)
         valid, ends = np.ones((3, 4), bool), np.zeros((3, 4), bool)
         valid[1], valid[2] = step % 3 == 0, step % 20 == 0
+        if not memory.discrete:
+            action = action[..., None].astype(np.float32)
         fields = (x[mine] for x in (state, action, reward, following, ends))
         memory.add(Transition(*fields), valid=valid[mine])
         if step % 20 == 19:
@@ -250,8 +252,8 @@ def uneven(memory: CrystalMemory, lane: int | None, steps: range) -> list[torch.
 
 
 def uneven_memory(lanes: int, seed: int, **options: Any) -> CrystalMemory:
-    shape = {"obs": (2,), "action": 4, "anchor": {"q": (1,)}, "envs": 4}
-    return CrystalMemory(600, params=CrystalParams.anchored(time_unit=60), lanes=lanes, seed=seed, **shape, **options)
+    shape: dict[str, Any] = {"obs": (2,), "action": 4, "anchor": {"q": (1,)}, "envs": 4, **options}
+    return CrystalMemory(600, params=CrystalParams.anchored(time_unit=60), lanes=lanes, seed=seed, **shape)
 
 
 @pytest.mark.usefixtures("narrow")
@@ -268,9 +270,15 @@ def test_a_lane_that_fills_unevenly_equals_its_seed_alone() -> None:
 
 
 @pytest.mark.usefixtures("narrow")
-@pytest.mark.parametrize("features", [None, lambda obs: torch.cat([obs, obs**2], -1)])
-def test_lists_are_saved_so_that_a_loaded_memory_goes_on_the_same(features: Any, tmp_path: Path) -> None:
-    memory, other = (uneven_memory(3, 7, features=features) for _ in range(2))
+@pytest.mark.parametrize("kind", ["plain", "features", "box actions", "half precision"])
+def test_lists_are_saved_so_that_a_loaded_memory_goes_on_the_same(kind: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        "plain": {},
+        "features": {"features": lambda obs: torch.cat([obs, obs**2], -1)},
+        "box actions": {"action": (1,)},
+        "half precision": {"obs_dtype": torch.float16},
+    }[kind]
+    memory, other = (uneven_memory(3, 7, **options) for _ in range(2))
     uneven(memory, None, range(310))
     memory.save(tmp_path / "memory")
     uneven(other, None, range(1000, 1200))

@@ -258,9 +258,12 @@ class CrystalMemory(ReplayMemory):
 
     @property
     def plain_states(self) -> bool:
-        """Whether states are compared as they are stored: neither projected nor mapped to features."""
-        shape = self.spec.obs
-        return self._features is None and isinstance(shape, tuple) and math.prod(shape) <= neighbours.MOST_DIMENSIONS
+        """Whether states are compared as they are stored: neither projected nor mapped to features, nor in half
+        precision, which loops on CPU do not know.
+        """
+        shape, half = self.spec.obs, self.spec.obs_dtype == torch.float16
+        small = isinstance(shape, tuple) and math.prod(shape) <= neighbours.MOST_DIMENSIONS
+        return self._features is None and small and not half
 
     def lane_value(self, name: str) -> Tensor:
         """A number of the parameters as float64[L, 1]."""

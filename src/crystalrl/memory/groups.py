@@ -44,6 +44,7 @@ def _wide(around: Surroundings, slots: int) -> Surroundings:
     more = slots - around.flagged.shape[1]
     near = around.near
     if near is not None:
-        near = Near(*(torch.nn.functional.pad(x, (0, 0, 0, more)) for x in (near.index, near.exists)))
+        index, exists = (torch.nn.functional.pad(x, (0, 0, 0, more)) for x in (near.index, near.exists))
+        near = Near(index, exists)
     flagged = torch.nn.functional.pad(around.flagged, (0, more))
     return Surroundings(near, flagged, around.epsilon, around.delta_r)

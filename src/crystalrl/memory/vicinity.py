@@ -106,14 +106,15 @@ class Vicinity:
         stale = ((count >= 2 * self.built_for) | self.states.off(draft)) & (count > 0)
         width = draft.width.to(count.device)
         due = stale | (draft.lane[:, 0] & (draft.turns % (width // SPACING_EVERY).clamp_min(1) == 0))
-        if bool(stale.any()):
+        off, spacing = torch.stack([stale, due]).cpu()  # one wait for the device
+        if bool(off.any()):
             self.states.fit(draft, stale)
             self.index.build(draft.occupied, stale, lambda some: self.states.vectors("obs", some))
             self.built_for = torch.where(stale, count, self.built_for)
-        if not bool(stale.all()):
+        if not bool(off.all()):
             held = real & ~stale[:, None]
             self.index.replace(gone & ~stale[:, None], slots, held, self.states.vectors("obs", slots))
-        if bool(due.any()):
+        if bool(spacing.any()):
             self.epsilon = torch.where(due[:, None], self._spacing(draft), self.epsilon)
         nearby = self._steps_nearby(draft, new)
         self._offer_steps(draft, new & ~asking, nearby)
