@@ -22,7 +22,7 @@ MOST = 256
 """States that a list looks at when it is renewed."""
 FEW = 6
 """Lists of a member in which it looks."""
-AROUND = 48
+AROUND = 32
 """States near an experience's own among which those within ε are looked for."""
 PROBES_AGAIN = 4
 """Inverted lists looked into for a list that is renewed: enough to begin elsewhere than at its own members, whose
@@ -69,24 +69,27 @@ class Company:
         """
         close = np.concatenate([self.ask("obs", slots, AROUND), nearby], 1)
         close = self.walk("obs", slots, close, AROUND)
-        k = self.lists.k
-        ahead = close[following, :k]  # a row of its own, or any: replaced below
-        strangers = following < 0
+        k, strangers = self.lists.k, following < 0
+        at = slots.numpy()
+        ahead = np.concatenate([at[following, None], close[following, :k]], 1)
+        wrong = (ahead == at[:, None]) | (ahead < 0)
+        order = np.argsort(wrong, axis=1, kind="stable")[:, :k]
+        self.mine[at] = np.take_along_axis(np.where(wrong, -1, ahead), order, 1)
         if strangers.any():
-            ahead[strangers] = self.ask("next_obs", slots[torch.from_numpy(strangers)], k)
-        itself = np.where(following >= 0, slots.numpy()[following], -1).astype(np.int32)
-        starts = np.concatenate([ahead, itself[:, None], nearby], 1)
-        self.mine[slots.numpy()] = self.walk("next_obs", slots, starts, k)
+            some = slots[torch.from_numpy(strangers)]
+            starts = np.concatenate([self.ask("next_obs", some, k), nearby[strangers]], 1)
+            self.mine[some.numpy()] = self.walk("next_obs", some, starts, k)
         return close
 
     def introduce(self, slots: Tensor, close: Any) -> None:
         hints = np.ascontiguousarray(close)
         loops.introduce(self._graph, self.states.space("next_obs", self.lane), slots.numpy(), hints)
 
-    def renew(self, slots: Tensor) -> None:
-        """Let the lists of slots int64[P] look around, and ask the index with few probes where else to look."""
-        k = self.lists.k
-        starts = np.concatenate([self.mine[slots.numpy()], self.ask("next_obs", slots, k, PROBES_AGAIN)], 1)
+    def renew(self, slots: Tensor, ask: bool) -> None:
+        """Let the lists of slots int64[P] look around; ask: and the index, with few probes, where else to look."""
+        starts, k = self.mine[slots.numpy()], self.lists.k
+        if ask:
+            starts = np.concatenate([starts, self.ask("next_obs", slots, k, PROBES_AGAIN)], 1)
         self.mine[slots.numpy()] = self.walk("next_obs", slots, starts, k)
 
     def around(self, slots: Tensor, starts: Any) -> Any:

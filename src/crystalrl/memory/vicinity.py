@@ -28,8 +28,8 @@ ALIKE = 10
 ASKED = 64
 """States among which those are looked for."""
 AT_LEAST, AT_MOST = 1024, 1 << 14
-"""As many lists as there are new experiences ask anew in turn, and as many of those that have lost most; between these
-bounds."""
+"""Half as many lists as there are new experiences are renewed in turn, and at most as many as there are new ones of
+those that have lost most; their number counts as between these bounds."""
 BEFORE_AND_AFTER = 6
 """So many steps of the same environment before and after an experience are offered to its lists: mostly its nearest."""
 HINTS = 10
@@ -100,7 +100,8 @@ class Vicinity:
         count = occupied.sum(-1)
         for lists in self._lists:
             lists.forget(gone, draft.slots)
-        asking = self._in_turn(draft, new) | (new & (new.sum(-1, keepdim=True) <= ASK_ALL))
+        turn, poor = self._again(draft, new)
+        asking = new & (new.sum(-1, keepdim=True) <= ASK_ALL)
         slots, real = padded(new)
         self.states.take(slots, real)
         stale = ((count >= 2 * self.built_for) | self.states.off(draft)) & (count > 0)
@@ -119,26 +120,25 @@ class Vicinity:
         nearby = self._steps_nearby(draft, new)
         self._offer_steps(draft, new & ~asking, nearby)
         if self.ahead is not None and isinstance(self.index, search.Ivf) and kernels.compiled_for(count.device):
-            self._through_company(draft, asking & new, asking & ~new, nearby)
+            self._through_company(draft, asking, (turn, poor), nearby)
         else:
-            self._introduce(draft, self._ask(draft, asking, nearby))
+            self._introduce(draft, self._ask(draft, asking | turn | poor, nearby))
 
     @property
     def _lists(self) -> list[Lists]:
         return [lists for lists in (self.ahead, self.alike) if lists is not None]
 
-    def _in_turn(self, draft: Draft, new: Tensor) -> Tensor:
-        """bool[L, W]: lists that ask anew because it is their turn, or because they have lost most."""
+    def _again(self, draft: Draft, new: Tensor) -> tuple[Tensor, Tensor]:
+        """bool[L, W] each: lists that are renewed because it is their turn, and those that have lost most."""
         budget = draft.fresh.sum(-1, keepdim=True).clamp(AT_LEAST, AT_MOST)
-        period = (draft.width.to(budget.device)[:, None] // budget).clamp_min(1)
+        period = (2 * draft.width.to(budget.device)[:, None] // budget).clamp_min(1)
         number = torch.arange(draft.slots, device=draft.phase.device)
-        asking = number % period == draft.turns[:, None] % period
-        if self.ahead is not None:
-            k = self.memory.params.k
-            poor = (self.ahead.lengths(draft.slots) <= k) & draft.occupied & ~new
-            asking |= poor & (poor.cumsum(-1) <= budget)
-        in_turn: Tensor = asking & draft.occupied & draft.lane
-        return in_turn
+        there = draft.occupied & draft.lane & ~new
+        turn = there & (number % period == draft.turns[:, None] % period)
+        if self.ahead is None:
+            return turn, torch.zeros_like(turn)
+        poor = there & ~turn & (self.ahead.lengths(draft.slots) <= self.memory.params.k)
+        return turn, poor & (poor.cumsum(-1) <= budget)
 
     def _steps_nearby(self, draft: Draft, new: Tensor) -> Tensor:
         """int32[L, W, T]: new experiences that came shortly before and after each new one, −1 for none."""
@@ -167,7 +167,7 @@ class Vicinity:
             if self.alike is not None:
                 self.alike.offer(lane[part], slot[part], steps, self._apart, self._kin(draft))
 
-    def _through_company(self, draft: Draft, new: Tensor, again: Tensor, nearby: Tensor) -> None:
+    def _through_company(self, draft: Draft, new: Tensor, again: tuple[Tensor, Tensor], nearby: Tensor) -> None:
         """New ones ask the index; lists that are renewed look at their members' company."""
         from crystalrl.memory.company import Company
 
@@ -175,15 +175,16 @@ class Vicinity:
         assert isinstance(self.index, search.Ivf)
         for lane in draft.due.nonzero()[:, 0].tolist():
             company = Company(self.ahead, self.states, self.index, lane, int(draft.turns[lane]))
-            slots, others = (mask[lane].nonzero()[:, 0] for mask in (new, again))
+            slots, turn, poor = (mask[lane].nonzero()[:, 0] for mask in (new, *again))
             steps = nearby[lane, slots]
             close = company.admit(slots, steps.numpy(), self._following(lane, slots, steps[:, BEFORE_AND_AFTER]))
             company.introduce(slots, close)
-            company.renew(others)
+            company.renew(turn, ask=True)
+            company.renew(poor, ask=False)
             if self.alike is not None:
-                around = company.around(others, self.alike.index[lane, others].numpy())
+                around = company.around(turn, self.alike.index[lane, turn].numpy())
                 guests = torch.from_numpy(np.concatenate([close, around])).to(torch.int64)
-                both = torch.cat([slots, others])
+                both = torch.cat([slots, turn])
                 self.alike.offer(torch.full_like(both, lane), both, guests, self._apart, self._kin(draft))
                 self._greet(draft, torch.full_like(slots, lane), slots, guests[: len(slots)])
 
