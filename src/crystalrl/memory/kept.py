@@ -65,7 +65,7 @@ def fill(vicinity: Vicinity, state: Mapping[str, Tensor]) -> None:
 
 def _live(vicinity: Vicinity) -> dict[str, Tensor]:
     states = vicinity.states
-    named = {"epsilon": vicinity.epsilon, "built_for": vicinity.built_for, "held": vicinity.held}
+    named = {name: getattr(vicinity, name) for name in ("epsilon", "built_for", "since", "held")}
     named |= {"mean": states.mean, "deviation": states.deviation, "action_deviation": states.action_deviation}
     lists = {"slot.ahead": vicinity.ahead, "slot.alike": vicinity.alike}
     named |= {name: each.index for name, each in lists.items() if each is not None}

@@ -60,6 +60,8 @@ class Vicinity:
         self.epsilon = torch.zeros(lanes, 1, device=device)
         self.built_for = torch.zeros(lanes, dtype=torch.int64, device=device)
         """Experiences that each lane held when its index was built; 0: not yet."""
+        self.since = torch.zeros_like(self.built_for)
+        """Experiences that have come since."""
         self.held = torch.zeros(lanes, dtype=torch.bool)
         """Lanes that keep lists, on CPU."""
 
@@ -88,7 +90,7 @@ class Vicinity:
 
     def _give_up(self, lanes: Tensor) -> None:
         for lane in lanes.nonzero()[:, 0].tolist():
-            self.built_for[lane] = 0
+            self.built_for[lane] = self.since[lane] = 0
             self.epsilon[lane] = 0
             for lists in self._lists:
                 lists.index[lane] = -1
@@ -104,7 +106,9 @@ class Vicinity:
         asking = new & (new.sum(-1, keepdim=True) <= ASK_ALL)
         slots, real = padded(new)
         self.states.take(slots, real)
-        stale = ((count >= 2 * self.built_for) | self.states.off(draft)) & (count > 0)
+        self.since = self.since + new.sum(-1)
+        stale = (count >= 2 * self.built_for) | (self.since >= count) | self.states.off(draft)
+        stale = stale & (count > 0)
         width = draft.width.to(count.device)
         due = stale | (draft.lane[:, 0] & (draft.turns % (width // SPACING_EVERY).clamp_min(1) == 0))
         off, spacing = torch.stack([stale, due]).cpu()  # one wait for the device
@@ -112,6 +116,7 @@ class Vicinity:
             self.states.fit(draft, stale)
             self.index.build(draft.occupied, stale, lambda some: self.states.vectors("obs", some))
             self.built_for = torch.where(stale, count, self.built_for)
+            self.since = torch.where(stale, 0, self.since)
         if not bool(off.all()):
             held = real & ~stale[:, None]
             self.index.replace(gone & ~stale[:, None], slots, held, self.states.vectors("obs", slots))
