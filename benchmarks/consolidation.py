@@ -38,7 +38,7 @@ QUERIES, JUDGED = 1000, 500
 class Walks:
     """States that follow themselves with correlation rho, begun anew every 500 steps; rho = 0 is noise."""
 
-    obs, action = OBS, ACTION
+    obs, action, count = OBS, ACTION, ENVS
 
     def __init__(self, rho: float, seed: int = 0) -> None:
         self.rho, self.rng, self.step = rho, np.random.default_rng(seed), 0
@@ -69,7 +69,8 @@ class Rollouts:
     def __init__(self, task: str, seed: int = 0) -> None:
         import gymnasium
 
-        self.envs = [gymnasium.make(task) for _ in range(10)]
+        self.count = 10
+        self.envs = [gymnasium.make(task) for _ in range(self.count)]
         self.rng = np.random.default_rng(seed)
         self.state = [env.reset(seed=seed + n)[0].astype(np.float32) for n, env in enumerate(self.envs)]
         self.obs, self.action = len(self.state[0]), self.envs[0].action_space.shape[0]  # type: ignore[index]
@@ -184,7 +185,7 @@ def measured(source: Any, size: int, turns: int, filling: int | None = None) -> 
     filling: so many at a time, spread over the phases, until it is full; then it is timed beside its peer.
     """
     shape: dict[str, Any] = {"obs": (source.obs,), "action": (source.action,)}
-    memory = CrystalMemory(size, params=CrystalParams.anchored(), envs=ENVS, seed=0, **shape)
+    memory = CrystalMemory(size, params=CrystalParams.anchored(), envs=source.count, seed=0, **shape)
     for _ in range(size // (filling or NEW)):
         feed(memory, source, filling or NEW)
         if filling:

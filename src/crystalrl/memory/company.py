@@ -62,15 +62,14 @@ class Company:
         return found
 
     def admit(self, slots: Tensor, nearby: Any, following: Any) -> Any:
-        """Make the lists of the new slots int64[P], and put them into the lists of others; int32[P, T]: states near.
+        """Make the lists of the new slots int64[P]; int32[P, T]: states near theirs.
 
         nearby int32[P, T]: slots of the steps before and after, −1 for none; following int64[P]: which of the new has
         my successor state for its state (then one question serves both), −1 for none.
         """
-        close = np.concatenate([self.ask("obs", slots, AROUND), nearby], 1)
-        close = self.walk("obs", slots, close, AROUND)
-        k, strangers = self.lists.k, following < 0
-        at = slots.numpy()
+        k, strangers, at = self.lists.k, following < 0, slots.numpy()
+        most = max(AROUND, k)
+        close = self.walk("obs", slots, np.concatenate([self.ask("obs", slots, most), nearby], 1), most)
         ahead = np.concatenate([at[following, None], close[following, :k]], 1)
         wrong = (ahead == at[:, None]) | (ahead < 0)
         order = np.argsort(wrong, axis=1, kind="stable")[:, :k]
@@ -94,4 +93,4 @@ class Company:
 
     def around(self, slots: Tensor, starts: Any) -> Any:
         """int32[P, T]: states near those of slots int64[P]."""
-        return self.walk("obs", slots, starts, AROUND, own=True)
+        return self.walk("obs", slots, starts, max(AROUND, self.lists.k), own=True)

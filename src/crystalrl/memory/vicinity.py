@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from crystalrl.memory.interference import Scene
 from crystalrl.memory.lists import Lists, grouped
 from crystalrl.memory.search import Brute, Ivf, Search
 from crystalrl.memory.states import States
+from crystalrl.memory.steps import following, steps_nearby
 from crystalrl.memory.surroundings import Surroundings, needs_near, reward_spread
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ ASKED = 64
 AT_LEAST, AT_MOST = 1024, 1 << 14
 """Half as many lists as there are new experiences are renewed in turn, and at most as many as there are new ones of
 those that have lost most; their number counts as between these bounds."""
-BEFORE_AND_AFTER = 6
-"""So many steps of the same environment before and after an experience are offered to its lists: mostly its nearest."""
 HINTS = 10
 """Neighbours through whose company a newcomer finds the lists it belongs to."""
 ASK_ALL = 1 << 16
@@ -122,7 +121,7 @@ class Vicinity:
             self.index.replace(gone & ~stale[:, None], slots, held, self.states.vectors("obs", slots))
         if bool(spacing.any()):
             self.epsilon = torch.where(due[:, None], self._spacing(draft), self.epsilon)
-        nearby = self._steps_nearby(draft, new)
+        nearby = steps_nearby(draft, new, self.memory.spec.envs)
         self._offer_steps(draft, new & ~asking, nearby)
         if self.ahead is not None and isinstance(self.index, search.Ivf) and kernels.compiled_for(count.device):
             self._through_company(draft, asking, (turn, poor), nearby)
@@ -145,23 +144,6 @@ class Vicinity:
         poor = there & ~turn & (self.ahead.lengths(draft.slots) <= self.memory.params.k)
         return turn, poor & (poor.cumsum(-1) <= budget)
 
-    def _steps_nearby(self, draft: Draft, new: Tensor) -> Tensor:
-        """int32[L, W, T]: new experiences that came shortly before and after each new one, −1 for none."""
-        reach = torch.arange(-BEFORE_AND_AFTER, BEFORE_AND_AFTER + 1, device=new.device)
-        reach = reach[reach != 0] * self.memory.spec.envs
-        nearby = torch.full((*new.shape, len(reach)), -1, dtype=torch.int32, device=new.device)
-        slots, real = padded(new)
-        age = draft.birth.gather(1, slots).masked_fill(~real, torch.iinfo(torch.int64).max)
-        slots = slots.gather(1, age.argsort(dim=1))
-        count = real.sum(-1)
-        place = torch.arange(slots.shape[1], device=new.device)[:, None] + reach
-        there = (place >= 0) & (place < count[:, None, None])
-        steps = slots.gather(1, place.clamp(0, max(slots.shape[1] - 1, 0)).flatten().expand(len(slots), -1))
-        steps = steps.view(there.shape).masked_fill(~there, -1).to(torch.int32)
-        lane = real.nonzero()[:, 0]
-        nearby[lane, slots[real]] = steps[real]
-        return nearby
-
     def _offer_steps(self, draft: Draft, new: Tensor, nearby: Tensor) -> None:
         """Fill the lists of new ones that do not ask the index."""
         lane, slot = new.nonzero(as_tuple=True)
@@ -182,7 +164,7 @@ class Vicinity:
             company = Company(self.ahead, self.states, self.index, lane, int(draft.turns[lane]))
             slots, turn, poor = (mask[lane].nonzero()[:, 0] for mask in (new, *again))
             steps = nearby[lane, slots]
-            close = company.admit(slots, steps.numpy(), self._following(lane, slots, steps[:, BEFORE_AND_AFTER]))
+            close = company.admit(slots, steps.numpy(), following(self.states, lane, slots, steps))
             company.introduce(slots, close)
             company.renew(turn, ask=True)
             company.renew(poor, ask=False)
@@ -192,13 +174,6 @@ class Vicinity:
                 both = torch.cat([slots, turn])
                 self.alike.offer(torch.full_like(both, lane), both, guests, self._apart, self._kin(draft))
                 self._greet(draft, torch.full_like(slots, lane), slots, guests[: len(slots)])
-
-    def _following(self, lane: int, slots: Tensor, step: Tensor) -> Any:
-        """int64[P]: which of the slots [P], in order, is the next step [P] of each, and begins where it ends; or −1."""
-        place = torch.searchsorted(slots, step.to(torch.int64)).clamp_max(max(len(slots) - 1, 0))
-        there = slots[place]
-        same = (self.states.of_lane("obs", lane, there) == self.states.of_lane("next_obs", lane, slots)).all(-1)
-        return torch.where(same & (there == step), place, -1).numpy()
 
     def _ask(self, draft: Draft, asking: Tensor, nearby: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Let lists ask the index; lane int64[P] and slot int64[P] of those that are fresh, and states near [P, T]."""
