@@ -1,19 +1,26 @@
 """Consolidation of large memories on CPU: time, memory, and how near the kept lists come to exact neighbours.
 
-    python benchmarks/consolidation.py [--json FILE] [--quick]
+    python benchmarks/consolidation.py [--json FILE] [--quick] [--only NAME …]
 
-The peer is what one would do without kept lists: build a FAISS index (inverted lists, half precision, the parameters
-that the memory itself uses) and ask it once for every experience; its N queries are timed on a sample. Ours is the mean
-over consolidations with 5,000 new experiences before each, the critic's answers not counted. Streams: AR(1) walks of 50
-environments, 39 dimensions, and independent Gaussian noise, on which no index does well.
+A memory lives from empty: it is fed, and consolidated with every 5,000 new experiences, so all its lists come into
+being as they would in use. Then follow the consolidations that are measured, the critic's answers not counted. For the
+times, memories fill faster, and what they are fed is spread over the phases at once: a memory that had to crystallize
+by itself would take days to be full. The peer is what one would do without kept lists: build a FAISS index (inverted
+lists, half precision, the parameters that the memory itself uses) and ask it once for every experience; some of its
+queries are timed after each of our consolidations, so that both meet the same load. Times are those of the process
+(one thread); wall-clock times stand beside them.
+
+Streams: AR(1) walks of 50 environments in 39 dimensions, independent Gaussian noise, on which no index does well, and
+rollouts of MuJoCo tasks under slowly changing random actions.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +32,13 @@ from crystalrl.memory.search import Ivf
 from crystalrl.types import Batch
 
 OBS, ACTION, ENVS, NEW = 39, 4, 50, 5000
-QUERIES, JUDGED, TURNS = 10_000, 300, 8
+QUERIES, JUDGED = 1000, 500
 
 
 class Walks:
     """States that follow themselves with correlation rho, begun anew every 500 steps; rho = 0 is noise."""
+
+    obs, action, count = OBS, ACTION, ENVS
 
     def __init__(self, rho: float, seed: int = 0) -> None:
         self.rho, self.rng, self.step = rho, np.random.default_rng(seed), 0
@@ -54,31 +63,46 @@ class Walks:
         return {"obs": obs.reshape(count, OBS), "next_obs": flat, "action": action, "reward": reward}
 
 
-def feed(memory: CrystalMemory, walks: Walks, count: int) -> None:
+class Rollouts:
+    """Ten environments of a MuJoCo task; actions follow themselves with correlation .9."""
+
+    def __init__(self, task: str, seed: int = 0) -> None:
+        import gymnasium
+
+        self.count = 10
+        self.envs = [gymnasium.make(task) for _ in range(self.count)]
+        self.rng = np.random.default_rng(seed)
+        self.state = [env.reset(seed=seed + n)[0].astype(np.float32) for n, env in enumerate(self.envs)]
+        self.obs, self.action = len(self.state[0]), self.envs[0].action_space.shape[0]  # type: ignore[index]
+        self.last = np.zeros((10, self.action))
+
+    def take(self, count: int) -> dict[str, Any]:
+        rows: dict[str, list[Any]] = {"obs": [], "next_obs": [], "action": [], "reward": []}
+        for _ in range(count // 10):
+            self.last = 0.9 * self.last + 0.44 * self.rng.normal(size=self.last.shape)
+            for n, env in enumerate(self.envs):
+                low, high = env.action_space.low, env.action_space.high  # type: ignore[attr-defined]
+                action = np.clip(self.last[n] * high, low, high).astype(np.float32)
+                following, reward, terminated, truncated, _ = env.step(action)
+                following = following.astype(np.float32)
+                for name, value in zip(rows, (self.state[n], following, action, float(reward)), strict=True):
+                    rows[name].append(value)
+                self.state[n] = following
+                if terminated or truncated:
+                    self.state[n] = env.reset()[0].astype(np.float32)
+        return {name: np.asarray(values, np.float32) for name, values in rows.items()}
+
+
+def feed(memory: CrystalMemory, source: Any, count: int) -> None:
     """Store many at a time; what `add` would do one step at a time."""
     rows = torch.zeros(1, count, memory.arena.layout.words, dtype=torch.int64)
     columns = memory.arena.layout.torch_views(rows)
-    for name, values in walks.take(count).items():
+    for name, values in source.take(count).items():
         columns[name].copy_(torch.as_tensor(values)[None])
     columns["discount"].fill_(0.99)
     memory.ledger.reserve(count)
     memory._store(rows, torch.ones(1, count, dtype=torch.bool))
     memory.time += count
-
-
-def filled(size: int, walks: Walks) -> CrystalMemory:
-    """A full memory with experiences in all phases, as after a long life."""
-    memory = CrystalMemory(size, obs=(OBS,), action=(ACTION,), params=CrystalParams.anchored(), envs=ENVS, seed=0)
-    for _ in range(size // 50_000):
-        feed(memory, walks, 50_000)
-    ledger, (liquid, glass, _) = memory.ledger, memory.ledger.caps
-    order = torch.randperm(size, generator=torch.Generator().manual_seed(0))
-    phase = torch.ones(1, size, dtype=torch.uint8)
-    phase[0, order[liquid:]] = 2
-    phase[0, order[liquid + glass :]] = 3
-    ledger.c.copy_((phase - 1) * 0.4 + 0.1)
-    ledger.relabel(phase, torch.ones(1, 1, dtype=torch.bool))
-    return memory
 
 
 def critic(batch: Batch) -> torch.Tensor:
@@ -92,88 +116,182 @@ def judged(memory: CrystalMemory) -> dict[str, float]:
     vicinity, ledger = memory.vicinity, memory.ledger
     assert vicinity is not None
     assert vicinity.ahead is not None
-    occupied = ledger.phase[0] > 0
-    stored = occupied.nonzero()[:, 0]
+    stored = (ledger.phase[0] > 0).nonzero()[:, 0]
     rows = stored[torch.randperm(len(stored), generator=torch.Generator().manual_seed(1))[:JUDGED]]
-    queries, best = vicinity.states.vectors("next_obs", rows[None])[0], None
+    queries = vicinity.states.vectors("next_obs", rows[None])[0]
+    near, slot = torch.empty(len(rows), 0), torch.empty(len(rows), 0, dtype=torch.int64)
     for part in stored.split(1 << 17):
         apart = torch.cdist(queries, vicinity.states.vectors("obs", part[None])[0])
         apart[rows[:, None] == part] = torch.inf
-        near, at = apart.topk(10, largest=False)
-        near, at = (
-            (near, part[at]) if best is None else (torch.cat([best[0], near], 1), torch.cat([best[1], part[at]], 1))
-        )
-        order = near.topk(10, largest=False).indices
-        best = near.gather(1, order), at.gather(1, order)
-    assert best is not None
+        least, at = apart.topk(10, largest=False)
+        near, order = torch.cat([near, least], 1).topk(10, largest=False)
+        slot = torch.cat([slot, part[at]], 1).gather(1, order)
     mine = vicinity.ahead.index[0, rows, :10].to(torch.int64)
-    recall = float((best[1][:, :, None] == mine[:, None, :]).any(-1).float().mean())
-    error = ledger.error[0]
-    exact = error[best[1]].mean(-1)
-    listed = (error[mine.clamp_min(0)] * (mine >= 0)).sum(-1) / (mine >= 0).sum(-1).clamp_min(1)
+    recall = float((slot[:, :, None] == mine[:, None, :]).any(-1).float().mean())
+    exact = ledger.error[0][slot].mean(-1)
+    listed = (ledger.error[0][mine.clamp_min(0)] * (mine >= 0)).sum(-1) / (mine >= 0).sum(-1).clamp_min(1)
     return {"recall": recall, "value_error": float((listed - exact).abs().mean() / exact.std())}
 
 
-def peer(memory: CrystalMemory) -> float:
-    """Seconds of building an index anew and asking it once for every experience."""
-    vicinity, occupied = memory.vicinity, memory.ledger.phase > 0
-    assert vicinity is not None
-    index, begin = Ivf(1, OBS), time.perf_counter()
-    index.build(occupied, torch.ones(1, dtype=torch.bool), lambda slots: vicinity.states.vectors("obs", slots))
-    built = time.perf_counter() - begin
-    slots = occupied[0].nonzero()[:, 0]
-    some = slots[:: max(1, len(slots) // QUERIES)][None]
-    queries, real = vicinity.states.vectors("next_obs", some), torch.ones_like(some, dtype=torch.bool)
-    begin = time.perf_counter()
-    index.search(queries, real, 10)
-    return built + (time.perf_counter() - begin) * len(slots) / some.shape[1]
+class Peer:
+    """An index built anew, and what asking it for every experience takes: seconds of the process and of the clock."""
+
+    def __init__(self, memory: CrystalMemory) -> None:
+        assert memory.vicinity is not None
+        states, occupied = memory.vicinity.states, memory.ledger.phase > 0
+        self.index = Ivf(1, states.size)
+        self.built = timed(
+            lambda: self.index.build(
+                occupied, torch.ones(1, dtype=torch.bool), lambda some: states.vectors("obs", some)
+            )
+        )
+        slots = occupied[0].nonzero()[:, 0]
+        self.count = len(slots)
+        some = slots[torch.randperm(len(slots), generator=torch.Generator().manual_seed(2))[:QUERIES]]
+        self.queries = states.of_lane("next_obs", 0, some)
+        self.rounds: list[tuple[float, float]] = []
+
+    def ask(self) -> None:
+        self.rounds.append(timed(lambda: self.index.nearest(0, self.queries, 10)))
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        process, wall = (
+            sum(each) / len(self.rounds) / len(self.queries) * self.count for each in zip(*self.rounds, strict=True)
+        )
+        return self.built[0] + process, self.built[1] + wall
 
 
-def measured(size: int, turns: int, rho: float) -> dict[str, Any]:
-    walks = Walks(rho)
-    memory = filled(size, walks)
-    memory.consolidate(critic)
+def timed(work: Callable[[], Any]) -> tuple[float, float]:
+    """Seconds of the process and of the clock."""
+    process, wall = time.process_time(), time.perf_counter()
+    work()
+    return time.process_time() - process, time.perf_counter() - wall
+
+
+def spread(memory: CrystalMemory) -> None:
+    """Put what is liquid beyond its share into glass and crystal, at random, as it would be after a long life."""
+    ledger, shares = memory.ledger, torch.tensor(memory.ledger.caps, dtype=torch.float64)
+    phase = ledger.phase
+    new = (phase == 1) & ((ledger.flags & 1) == 0)
+    drawn = torch.multinomial(shares, memory.capacity, replacement=True, generator=torch.Generator().manual_seed(0)) + 1
+    ledger.c.copy_(torch.where(new, (drawn - 1) * 0.4 + 0.1, ledger.c))
+    ledger.relabel(torch.where(new, drawn.to(torch.uint8), phase), torch.ones(1, 1, dtype=torch.bool))
+
+
+def measured(source: Any, size: int, turns: int, filling: int | None = None) -> dict[str, Any]:
+    """A life: until as many experiences came as there are slots, then so many consolidations that count.
+
+    filling: so many at a time, spread over the phases, until it is full; then it is timed beside its peer.
+    """
+    shape: dict[str, Any] = {"obs": (source.obs,), "action": (source.action,)}
+    memory = CrystalMemory(size, params=CrystalParams.anchored(), envs=source.count, seed=0, **shape)
+    for _ in range(size // (filling or NEW)):
+        feed(memory, source, filling or NEW)
+        if filling:
+            memory.time -= filling  # no time passes, so that nothing is given up before it is full
+            spread(memory)
+        memory.consolidate(critic)
+    peer = Peer(memory) if filling else None
     stages: dict[str, float] = {}
-    rounds = []
+    rounds: list[tuple[float, float]] = []
+    last: dict[str, float] = {}
     for turn in range(turns):
-        feed(memory, walks, NEW)
+        feed(memory, source, NEW)
+        process, wall = time.process_time(), time.perf_counter()
         plan = memory.plan(critic)
-        last = judged(memory) if turn == turns - 1 else {}
+        taken = time.process_time() - process, time.perf_counter() - wall
+        if turn == turns - 1:
+            last = judged(memory)
+        process, wall = time.process_time(), time.perf_counter()
         report = memory.apply(plan)
-        rounds.append(sum(report.seconds.values()) - report.seconds["evaluate"])
+        evaluate = report.seconds["evaluate"]
+        taken = taken[0] + time.process_time() - process, taken[1] + time.perf_counter() - wall
+        rounds.append((taken[0] - evaluate, taken[1] - evaluate))
         for name, seconds in report.seconds.items():
             stages[name] = stages.get(name, 0.0) + seconds / turns
-    theirs = peer(memory)
-    own = (memory.nbytes - memory.arena.nbytes) / size
-    return {
-        "seconds": sum(rounds) / turns, "worst": max(rounds), "peer_seconds": theirs, "turns": turns,
-        "ratio": sum(rounds) / turns / theirs, "stages": stages, "bytes": own, **last,
+        if peer is not None:
+            peer.ask()
+    ours = [sum(each) / turns for each in zip(*rounds, strict=True)]
+    result: dict[str, Any] = {
+        "seconds": ours[0], "wall_seconds": ours[1], "worst": max(each[0] for each in rounds), "turns": turns,
+        "experiences": int((memory.ledger.phase > 0).sum()),
+        "stages": stages, "bytes": (memory.nbytes - memory.arena.nbytes) / size, **last,
     }  # fmt: skip
+    if peer is not None:
+        theirs = peer.seconds
+        result |= {"peer_seconds": theirs[0], "peer_wall_seconds": theirs[1]}
+        result |= {"ratio": ours[0] / theirs[0], "wall_ratio": ours[1] / theirs[1]}
+    return result
 
 
-def run(quick: bool) -> Iterator[dict[str, Any]]:
-    """Everything, by size and stream; what there is so far, again and again."""
-    result: dict[str, Any] = {"threads": torch.get_num_threads(), "walks": {}, "quality": {}}
-    for size in (100_000,) if quick else (100_000, 1_000_000):
-        result["walks"][str(size)] = measured(size, TURNS, 0.98)
-        if len(result["walks"]) == 2:
-            small, large = result["walks"].values()
-            result["consolidation_vs_faiss"] = large["ratio"]
-            result["growth"] = large["seconds"] / small["seconds"]
-        yield result
-    if not quick:
-        for name, rho in {"walks, 0.998": 0.998, "walks, 0.98": 0.98, "noise": 0.0}.items():
-            result["quality"][name] = measured(100_000, 50, rho)
-            yield result
+def many_adds(slots: int = 2000, adds: int = 10**7) -> dict[str, Any]:
+    """Resident memory, in MiB, after a tenth of the adds and after all, with a consolidation every 50,000."""
+    source = Walks(0.98)
+    memory = CrystalMemory(slots, obs=(OBS,), action=(ACTION,), params=CrystalParams.anchored(), envs=ENVS, seed=0)
+    batch, resident = ENVS, {}
+    block = source.take(500 * batch)
+    for number in range(adds // batch):
+        part = number % 500
+        rows = torch.zeros(1, batch, memory.arena.layout.words, dtype=torch.int64)
+        columns = memory.arena.layout.torch_views(rows)
+        for name, values in block.items():
+            columns[name].copy_(torch.as_tensor(values[part * batch : (part + 1) * batch])[None])
+        memory.ledger.reserve(batch)
+        memory._store(rows, torch.ones(1, batch, dtype=torch.bool))
+        memory.time += batch
+        if number % 1000 == 999:
+            memory.consolidate(critic)
+        if (number + 1) * batch in (adds // 10, adds):
+            resident[f"{(number + 1) * batch}"] = _resident()
+    return {
+        "slots": slots,
+        "resident_mib": resident,
+        "largest_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def _resident() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+PARTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "speed 100000": lambda: measured(Walks(0.98), 100_000, 8, filling=25_000),
+    "speed 1000000": lambda: measured(Walks(0.98), 1_000_000, 6, filling=50_000),
+    "walks, .98": lambda: measured(Walks(0.98), 100_000, 50),
+    "walks, .998": lambda: measured(Walks(0.998), 100_000, 50),
+    "HalfCheetah-v5": lambda: measured(Rollouts("HalfCheetah-v5"), 100_000, 50),
+    "Hopper-v5": lambda: measured(Rollouts("Hopper-v5"), 100_000, 50),
+    "noise": lambda: measured(Walks(0.0), 100_000, 50),
+    "adds": many_adds,
+}
+
+
+def quick() -> dict[str, Any]:
+    """A memory of 40,000 in seconds, for `benchmarks/memory.py`."""
+    return measured(Walks(0.98), 40_000, 3, filling=20_000)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Consolidation of large memories on CPU.")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file")
-    parser.add_argument("--quick", action="store_true", help="100,000 slots only")
+    parser.add_argument("--json", type=Path, help="write the numbers to this file, beside those of other parts")
+    parser.add_argument("--quick", action="store_true", help="40,000 slots only")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="only these parts")
     options = parser.parse_args()
-    for result in run(options.quick):
-        print(json.dumps(result, indent=2), flush=True)
+    torch.set_num_threads(1)
+    if options.quick:
+        print(json.dumps(quick(), indent=2))
+        return
+    result: dict[str, Any] = {}
+    if options.json and options.json.exists():
+        result = json.loads(options.json.read_text())
+    for name in options.only:
+        result[name] = PARTS[name]()
+        small, large = (result.get(f"speed {size}") for size in (100_000, 1_000_000))
+        if small and large:
+            result |= {"consolidation_vs_faiss": large["ratio"], "growth": large["seconds"] / small["seconds"]}
+        print(json.dumps({name: result[name]}, indent=2), flush=True)
         if options.json:
             options.json.write_text(json.dumps(result, indent=2) + "\n")
 

@@ -1,9 +1,10 @@
 """Speed and agreement on one CUDA device.
 
-    python benchmarks/cuda.py [--json FILE]
+    python benchmarks/cuda.py [--json FILE] [--profile SLOTS]
 
 Times a prioritized sample + update of 256 for 50 lanes of 100,000 slots inside a captured graph, checks that CUDA draws
-the slots that the CPU draws from the same uniforms, and runs a crystal memory through consolidations on both.
+the slots that the CPU draws from the same uniforms, and runs a crystal memory through consolidations on both. With
+--profile it prints instead which operations a consolidation of so many slots spends its time on, stage by stage.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 
 from crystalrl import CrystalMemory, CrystalParams, Evaluation, PrioritizedMemory, ReservoirMemory, Transition
+from crystalrl.memory.consolidation import _evaluate as evaluated
 from crystalrl.memory.draw import WeightTree
 from crystalrl.random import Stream, Streams
 
@@ -124,53 +126,97 @@ def crystals(device: str) -> tuple[torch.Tensor, torch.Tensor, float]:
     return memory.ledger.c.cpu(), memory.ledger.phase.cpu(), taken / turns
 
 
-def consolidation(slots: int, turns: int = 8) -> dict[str, float]:
-    """Mean seconds of a consolidation after 5,000 new experiences, with a 3×256 twin critic; by stage."""
-    shape: dict[str, Any] = {"obs": (39,), "action": (4,), "device": "cuda", "envs": 1000, "seed": 0}
-    memory = CrystalMemory(slots, params=CrystalParams.anchored(), anchor={"q": (2,)}, **shape)
-    critics = [
-        torch.nn.Sequential(
-            torch.nn.Linear(43, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256), torch.nn.ReLU(),
-            torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1),
-        ).cuda()
-        for _ in range(2)
-    ]  # fmt: skip
-    state = torch.randn(1000, 39, device="cuda")
+class Walk:
+    """A memory of many slots, filled by 1,000 walks in 39 dimensions, and a 3×256 twin critic."""
 
-    @torch.no_grad()
-    def evaluate(batch: Any) -> Evaluation:
+    def __init__(self, slots: int, device: str = "cuda") -> None:
+        shape: dict[str, Any] = {"obs": (39,), "action": (4,), "device": device, "envs": 1000, "seed": 0}
+        self.memory = CrystalMemory(slots, params=CrystalParams.anchored(), anchor={"q": (2,)}, **shape)
+        self.critics = [
+            torch.nn.Sequential(
+                torch.nn.Linear(43, 256), torch.nn.ReLU(), torch.nn.Linear(256, 256), torch.nn.ReLU(),
+                torch.nn.Linear(256, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1),
+            ).to(device)
+            for _ in range(2)
+        ]  # fmt: skip
+        self.state = torch.randn(1000, 39, device=device)
+        self.feed(slots)
+        self.memory.consolidate(self.evaluate)  # builds the lists
+
+    def evaluate(self, batch: Any) -> Evaluation:
         here, there = (torch.cat([obs, batch.action], -1) for obs in (batch.obs, batch.next_obs))
-        q = torch.cat([critic(here) for critic in critics], -1)
-        target = batch.reward + 0.99 * torch.cat([critic(there) for critic in critics], -1).amin(-1)
+        with torch.no_grad():
+            q, following = (torch.cat([critic(x) for critic in self.critics], -1) for x in (here, there))
+        target = batch.reward + 0.99 * following.amin(-1)
         return Evaluation((q - target[:, None]).abs().mean(-1), {"q": q})
 
-    def feed(count: int) -> None:
-        nonlocal state
+    def feed(self, count: int) -> None:
+        state = self.state
         for _ in range(count // 1000):
             following = 0.98 * state + 0.2 * torch.randn_like(state)
-            action = torch.rand(1000, 4, device="cuda")
-            ended = torch.zeros(1000, dtype=torch.bool, device="cuda")
-            memory.add(Transition(state, action, torch.sin(following[:, 0]), following, ended))
+            action = torch.rand(1000, 4, device=state.device)
+            ended = torch.zeros(1000, dtype=torch.bool, device=state.device)
+            self.memory.add(Transition(state, action, torch.sin(following[:, 0]), following, ended))
             state = following
+        self.state = state
 
-    feed(slots)
-    memory.consolidate(evaluate)  # builds the lists
+
+def consolidation(slots: int, turns: int = 8) -> dict[str, float]:
+    """Mean seconds of a consolidation after 5,000 new experiences, with a 3×256 twin critic; by stage."""
+    walk = Walk(slots)
     seconds: dict[str, float] = {}
     for _ in range(turns):
-        feed(5000)
+        walk.feed(5000)
         torch.cuda.synchronize()
         begin = time.perf_counter()
-        report = memory.consolidate(evaluate)
+        report = walk.memory.consolidate(walk.evaluate)
         torch.cuda.synchronize()
         taken = {**report.seconds, "whole": time.perf_counter() - begin}
         seconds = {name: seconds.get(name, 0.0) + value / turns for name, value in taken.items()}
     return seconds
 
 
+def profiled(slots: int, device: str = "cuda") -> None:
+    """Print the operations on which the stages of a consolidation spend their time, dearest first."""
+    from torch.profiler import ProfilerActivity, profile
+
+    walk = Walk(slots, device)
+    for _ in range(3):
+        walk.feed(5000)
+        walk.memory.consolidate(walk.evaluate)
+    walk.feed(5000)
+    memory, draft = walk.memory, walk.memory.draft()
+    stages: dict[str, Any] = {
+        "evaluate": lambda: evaluated(memory, draft, walk.evaluate),
+        "neighbours": lambda: memory.surroundings(draft),
+        "all (neighbours for the second time)": lambda: memory.consolidate(walk.evaluate),
+    }
+    on_cuda = device == "cuda"
+    wait: Any = torch.cuda.synchronize if on_cuda else lambda: None
+    kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_cuda else [])]
+    for name, stage in stages.items():
+        wait()
+        begin = time.perf_counter()
+        with profile(activities=kinds, record_shapes=True) as seen:
+            stage()
+            wait()
+        print(f"\n{name}: {time.perf_counter() - begin:.3f} s under the profiler")
+        order = "self_device_time_total" if on_cuda else "self_cpu_time_total"
+        averages = seen.key_averages(group_by_input_shape=True)
+        print(averages.table(sort_by=order, row_limit=15, max_name_column_width=40, max_shapes_column_width=60))
+        waiting = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "aten::item", "aten::nonzero")
+        waits = {row.key: row.count for row in seen.key_averages() if row.key in waiting}
+        print(f"waits for the device: {waits}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Speed and agreement on one CUDA device.")
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    parser.add_argument("--profile", type=int, metavar="SLOTS", help="print where the time of a consolidation goes")
     options = parser.parse_args()
+    if options.profile:
+        profiled(options.profile)
+        return
     shape: dict[str, Any] = {"obs": (4,), "action": 3, "device": "cuda", "lanes": LANES, "envs": 1000}
     result: dict[str, Any] = {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
     result["same_draws"] = agreement()

@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,9 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+sys.path += [str(Path(__file__).parent.parent)]
+
+from benchmarks import consolidation
 from crystalrl import (
     CrystalMemory,
     CrystalParams,
@@ -233,7 +237,15 @@ def run(quick: bool) -> dict[str, Any]:
             "payload": memory.arena.nbytes / 100_000,
             "ledger": (memory.nbytes - memory.arena.nbytes) / 100_000,
         }
+    result["consolidation"] = consolidation.quick() if quick else _consolidation()
     return result
+
+
+def _consolidation() -> dict[str, Any]:
+    """Both sizes, and the two numbers that matter; `benchmarks/consolidation.py` has more."""
+    parts = {size: consolidation.PARTS[f"speed {size}"]() for size in SIZES}
+    small, large = parts.values()
+    return {**parts, "consolidation_vs_faiss": large["ratio"], "growth": large["seconds"] / small["seconds"]}
 
 
 def show(result: dict[str, Any]) -> None:
@@ -245,6 +257,9 @@ def show(result: dict[str, Any]) -> None:
         small, large = result["ratios"][f"{name}_{SIZES[0]}"], result["ratios"][name]
         table.add_row(name, f"{small:.2f}", f"{large:.2f}", f"≥ {target:g}")
     table.add_row("growth of prioritized sample time", "", f"{result['growth']['prioritized_sample']:.2f}", "≤ 2.5")
+    mended = result["consolidation"]
+    if "consolidation_vs_faiss" in mended:
+        table.add_row("consolidation: FAISS's time ÷ ours", "", f"{1 / mended['consolidation_vs_faiss']:.1f}", "≥ 20")
     console.print(table)
     times = Table(title="Microseconds per operation (median)", title_justify="left")
     for column in ("operation", *(f"{size:,} slots" for size in SIZES)):

@@ -265,6 +265,8 @@ class CrystalTwin:
     def _value(self, chosen: list[int], near: dict[int, list[int]]) -> None:
         scaled = self.scaled_errors()
         visits = self._visits()
+        if self.p.novelty == "knn" or (self.p.novelty == "auto" and self._grid_is_useless()):
+            visits = self._pseudo_counts(near)
         overall = sum(scaled.values()) / len(scaled)
         if self.p.downstream == "random":
             near = self._random_neighbours()
@@ -287,7 +289,7 @@ class CrystalTwin:
         start = mix_int(lane_key(self.seed, stream) + (self.turns + 1) * GOLDEN)
         return [unit(start, element) for element in range(size)]
 
-    def _visits(self) -> dict[int, int]:
+    def _visits(self) -> dict[int, Any]:
         """Visits of each experience's cell, those of the experiences that are new to this consolidation counted in."""
         fresh = [e for e in self.slots.values() if not e.evaluated]
         if self.grid is None and fresh:
@@ -297,6 +299,25 @@ class CrystalTwin:
             entry = self._entry(item)
             self.cells[entry] = self.cells.get(entry, 0) + 1
         return {s: self.cells[self._entry(e)] for s, e in self.slots.items()}
+
+    def _grid_is_useless(self) -> bool:
+        """Whether hardly a cell was entered twice, as far as the table can tell; from a thousand visits on."""
+        entered, entries = sum(self.cells.values()), self._entries()
+        return entered >= 1000 and len(self.cells) >= 0.9 * entries * (1 - math.exp(-entered / entries))
+
+    def _pseudo_counts(self, near: dict[int, list[int]]) -> dict[int, float]:
+        """1 + k·(median distance to the k-th nearest state)/(my distance to it), measured from the successor state."""
+        state, successor = self._standardised()
+        far = {s: float(_distance(successor[s], state[others[-1]])) for s, others in near.items() if others}
+        typical = float(np.median(list(far.values()))) if far else 0.0
+        counts = dict.fromkeys(self.slots, 1.0)
+        for slot, distance in far.items():
+            ratio = typical / distance if distance > 0 else math.inf if typical > 0 else 1.0
+            counts[slot] += len(near[slot]) * ratio
+        return counts
+
+    def _entries(self) -> int:
+        return max(1024, 1 << (2 * self.capacity - 1).bit_length())
 
     def _entry(self, item: Item) -> int:
         """Entry of the table that the experience's cell shares with those whose hash agrees."""
@@ -309,7 +330,7 @@ class CrystalTwin:
         code = mix_int(extra + GOLDEN)
         for d, coordinate in enumerate(place):
             code = mix_int(code ^ ((int(coordinate) + GOLDEN * (d + 1)) % 2**64))
-        return code % max(1024, 1 << (2 * self.capacity - 1).bit_length())
+        return code % self._entries()
 
     def scales(self) -> tuple[float, float]:
         """ε and δ_r."""

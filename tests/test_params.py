@@ -68,7 +68,7 @@ NUMBERS = {
     "backup": 1.5, "gate": -1, "w_min": 2, "kappa": -1, "anchor_power": -1, "nu": 2, "is_exponent": -1,
 }  # fmt: skip
 WHOLE = ("k", "sweeps", "slices", "tau_evict", "time_unit", "every", "is_steps")
-CHOICES = ("scale", "downstream", "interference", "split", "overflow", "integrator", "clock")
+CHOICES = ("scale", "novelty", "downstream", "interference", "split", "overflow", "integrator", "clock")
 SWITCHES = ("boost", "raw_distance", "warm", "phases", "every_episode")
 OPTIONAL = ("melt", "settle", "band_C", "epsilon", "delta_r", "tau_evict", "time_unit", "every", "is_steps")
 

@@ -1,6 +1,7 @@
 """Numba twins of the hot loops on CPU. Reached through `kernels.load()`, because importing this compiles.
 
-Each function has a twin of the same name in `crystalrl.plain`; tests compare the two on the same random numbers.
+Each function has a twin of the same name in `crystalrl.plain`; tests compare the two on the same random numbers. (The
+loops over neighbour lists are in `crystalrl.compiled_lists`; their twins are in the tests.)
 """
 
 from __future__ import annotations

@@ -59,3 +59,9 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> T
     if device.type != "cpu":
         return torch.zeros(shape, dtype=dtype, device=device)
     return torch.from_numpy(np.empty(shape, str(dtype).removeprefix("torch."))).zero_()
+
+
+def compiled_for(device: torch.device) -> ModuleType | None:
+    """The compiled loops, where there are any: some have no plain twin, because in NumPy they would gain nothing."""
+    loops = of(device)
+    return loops if loops is not None and hasattr(loops, "jit") else None

@@ -59,8 +59,11 @@ class CrystalParams:
     """Visits after which novelty falls to 1/e (eq. nov)."""
     cell: float = 0.3
     """Width of a cell of the novelty grid, in standard deviations of each coordinate."""
+    novelty: Literal["auto", "grid", "knn"] = "auto"
+    """Where visits are counted: in cells of a grid, or, in states of many dimensions, where hardly a cell is entered
+    twice, from how near the k nearest stored states are; `auto` takes the grid as long as cells are entered again."""
     k: int = 10
-    """Neighbours for the downstream value (eq. dv), the backup of interference and the automatic ε."""
+    """Neighbours for the downstream value (eq. dv), novelty, the backup of interference and the automatic ε."""
     downstream: Literal["neighbours", "random"] = "neighbours"
     """Where the downstream value comes from; `random` is a row of the paper's ablation."""
     boost: bool = True
@@ -182,7 +185,7 @@ class CrystalParams:
             cls(
                 band_C=None, tau_evict=20, scale="q95", boost=False, interference="exists", raw_distance=True,
                 w_min=0.0, split="floor", overflow="frozen", nu=0.4, integrator="euler", clock="calls",
-                every_episode=True,
+                every_episode=True, novelty="grid",
             ),
             **changes,
         )  # fmt: skip
@@ -279,6 +282,7 @@ _RANGES = [
 
 _CHOICES = {
     "scale": ("median", "q95"),
+    "novelty": ("auto", "grid", "knn"),
     "downstream": ("neighbours", "random"),
     "interference": ("none", "exists", "newer_majority", "fresh_mean"),
     "split": ("largest_remainder", "floor"),

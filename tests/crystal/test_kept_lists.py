@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 import torch
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, Transition
-from crystalrl.memory import crystal, interference, neighbours, search, vicinity
+from crystalrl.memory import company, crystal, draft, interference, neighbours, search, vicinity
 from crystalrl.memory.interference import Scene
 from crystalrl.memory.search import Brute, Ivf
 from tests.crystal.test_lanes import CASES, built, life, part, same
+from tests.experience import assert_same_state
 
 pytest.importorskip("faiss")
 
@@ -124,7 +126,7 @@ def test_recall_stays_high_when_experiences_come_and_go(index: str, monkeypatch:
 @pytest.mark.usefixtures("small")
 def test_without_newcomers_being_introduced_recall_would_fall(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vicinity, "AT_LEAST", 16)
-    monkeypatch.setattr(vicinity.Vicinity, "_introduce", lambda *_: None)
+    monkeypatch.setattr(company.Company, "introduce", lambda *_: None)
     memory = memory_of(3000, time_unit=60)
     walk(memory, 300, 0)
     for turn in range(50):
@@ -218,3 +220,132 @@ def test_phases_are_those_of_the_exact_path(monkeypatch: pytest.MonkeyPatch) -> 
     assert (ended[0] == ended[1]).float().mean() > 0.96
     both = (ended[0] > 0) & (ended[1] > 0)
     assert (ended[0] == ended[1])[both].float().mean() > 0.88
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes are looked at in blocks of 128 slots; lists are kept from 128 slots on."""
+    monkeypatch.setattr(crystal, "EXACT", {"cpu": 128})
+    monkeypatch.setattr(draft, "WHOLE", 128)
+    for module in (draft, neighbours):
+        monkeypatch.setattr(module, "BLOCK", 128)
+
+
+def uneven(memory: CrystalMemory, lane: int | None, steps: range) -> list[torch.Tensor]:
+    """What three lanes do, or one of them: the first fills at once, the second slower, the last hardly at all."""
+    seen, mine = [], slice(None) if lane is None else slice(lane, lane + 1)
+    for step in steps:
+        rng = np.random.default_rng(step)
+        state, following = rng.normal(size=(2, 3, 4, 2)).astype(np.float32)
+        action, reward = rng.integers(0, 4, (3, 4)), rng.integers(0, 2, (3, 4)).astype(np.float32)
+        valid, ends = np.ones((3, 4), bool), np.zeros((3, 4), bool)
+        valid[1], valid[2] = step % 3 == 0, step % 20 == 0
+        if not memory.discrete:
+            action = action[..., None].astype(np.float32)
+        fields = (x[mine] for x in (state, action, reward, following, ends))
+        memory.add(Transition(*fields), valid=valid[mine])
+        if step % 20 == 19:
+            report = memory.consolidate(critic)
+            phase = memory.ledger.phase
+            seen += [report.values["epsilon"], report.values["contradicted"], phase]
+            seen += [getattr(memory.ledger, name) * (phase > 0) for name in ("c", "suspicion", "utility")]
+    return seen
+
+
+def uneven_memory(lanes: int, seed: int, **options: Any) -> CrystalMemory:
+    shape: dict[str, Any] = {"obs": (2,), "action": 4, "anchor": {"q": (1,)}, "envs": 4, **options}
+    return CrystalMemory(600, params=CrystalParams.anchored(time_unit=60), lanes=lanes, seed=seed, **shape)
+
+
+@pytest.mark.usefixtures("narrow")
+def test_a_lane_that_fills_unevenly_equals_its_seed_alone() -> None:
+    """The first goes over to lists, then the second, while the last stays with all pairs."""
+    memory = uneven_memory(3, 7)
+    together = uneven(memory, None, range(400))
+    assert memory.vicinity is not None
+    assert memory.vicinity.held.tolist() == [True, True, False]
+    for lane in range(3):
+        alone = uneven(uneven_memory(1, 7 + lane), lane, range(400))
+        for one, other in zip(alone, together, strict=True):
+            assert torch.equal(one[0], other[lane])
+
+
+@pytest.mark.usefixtures("narrow")
+@pytest.mark.parametrize("kind", ["plain", "features", "box actions", "half precision"])
+def test_lists_are_saved_so_that_a_loaded_memory_goes_on_the_same(kind: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        "plain": {},
+        "features": {"features": lambda obs: torch.cat([obs, obs**2], -1)},
+        "box actions": {"action": (1,)},
+        "half precision": {"obs_dtype": torch.float16},
+    }[kind]
+    memory, other = (uneven_memory(3, 7, **options) for _ in range(2))
+    uneven(memory, None, range(310))
+    memory.save(tmp_path / "memory")
+    uneven(other, None, range(1000, 1200))
+    other.load(tmp_path / "memory")
+    assert "vicinity.slot.ahead" in memory.state_dict()
+    assert_same_state(memory.state_dict(), other.state_dict())
+    lives = [uneven(each, None, range(310, 500)) for each in (memory, other)]
+    for one, two in zip(*lives, strict=True):
+        assert torch.equal(one, two)
+    states = [memory.state_dict(), other.state_dict()]
+    for state in states:
+        del state["ledger.slot.claims"]  # how often a slot beyond the last occupied was written is not saved
+    assert_same_state(*states)
+
+
+@pytest.mark.usefixtures("narrow")
+def test_lists_that_cannot_be_right_are_refused_and_nothing_changes() -> None:
+    memory = uneven_memory(3, 7)
+    uneven(memory, None, range(200))
+    before = memory.state_dict()
+
+    def refused(name: str, change: Any) -> None:
+        state = {key: tensor.clone() for key, tensor in before.items()}
+        state[name] = change(state[name])
+        with pytest.raises(ValueError, match=r"vicinity|others"):
+            memory.load_state_dict(state)
+        assert_same_state(before, memory.state_dict())
+
+    def one_is(value: float) -> Any:
+        return lambda tensor: tensor.index_fill(0, torch.tensor([0]), value)
+
+    refused("vicinity.slot.ahead", one_is(600))
+    refused("vicinity.slot.alike", one_is(-2))
+    refused("vicinity.slot.ahead", lambda lists: lists[..., 1:])
+    refused("vicinity.mean", lambda mean: mean.double())
+    refused("vicinity.index.0.ids", one_is(700))
+    refused("vicinity.index.0.ids", lambda ids: torch.cat([ids[1:2], ids[1:]]))
+    refused("vicinity.index.0.sizes", one_is(-1))
+    refused("vicinity.index.0.sizes", lambda sizes: sizes + 1)
+    refused("vicinity.index.0.centres", one_is(torch.nan))
+    missing = {name: tensor for name, tensor in before.items() if name != "vicinity.index.1.ids"}
+    with pytest.raises(ValueError, match="others"):
+        memory.load_state_dict(missing)
+    assert_same_state(before, memory.state_dict())
+    memory.load_state_dict({name: tensor for name, tensor in before.items() if not name.startswith("vicinity.")})
+    assert memory.vicinity is None
+
+
+@pytest.mark.parametrize("slots", [500, 20_000])
+def test_the_search_over_all_pairs_finds_the_nearest(slots: int) -> None:
+    """The same code as on CUDA, where groups of slots are compared before their members."""
+    rng = torch.Generator().manual_seed(0)
+    states = torch.randn(2, slots, 6, generator=rng)
+    occupied = torch.rand(2, slots, generator=rng) < 0.7
+    brute = Brute(2, slots, 6, torch.device("cpu"))
+    brute.build(
+        occupied, torch.ones(2, dtype=torch.bool), lambda slots: states.gather(1, slots[..., None].expand_as(states))
+    )
+    gone, new = occupied & (torch.rand(2, slots, generator=rng) < 0.1), torch.tensor([[3, 40, 7], [9, 0, 0]])
+    real = torch.tensor([[True, True, True], [True, False, False]])
+    fresh = torch.randn(2, 3, 6, generator=rng)
+    brute.replace(gone, new, real, fresh)
+    occupied = occupied & ~gone
+    for lane, count in ((0, 3), (1, 1)):
+        states[lane, new[lane, :count]], occupied[lane, new[lane, :count]] = fresh[lane, :count], True
+    queries = torch.randn(2, 50, 6, generator=rng)
+    found = brute.search(queries, torch.ones(2, 50, dtype=torch.bool), 12)
+    apart = torch.cdist(queries.double(), states.double()).masked_fill(~occupied[:, None], torch.inf)
+    assert torch.equal(found, apart.topk(12, largest=False).indices)

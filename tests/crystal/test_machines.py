@@ -33,6 +33,7 @@ CASES: dict[str, CrystalParams] = {
     "automatic scales": CrystalParams.anchored(**FAST, alpha=0.6, time_unit=6, is_steps=40),
     "slices": CrystalParams(**FAST, alpha=0.3, beta=0.2, time_unit=6, slices=3, epsilon=1.5, settle=0.5),
     "slices by call": CrystalParams.paper(**FAST, alpha=0.2, beta=0.1, slices=2, every_episode=False),
+    "novelty by neighbours": CrystalParams.anchored(**FAST, alpha=0.6, time_unit=6, epsilon=1.2, novelty="knn"),
     "one buffer": CrystalParams(**FAST, alpha=0.4, time_unit=6, phases=False, downstream="random"),
     "anchored, warm backup": CrystalParams.anchored(**FAST, alpha=0.6, time_unit=6, epsilon=1.2, warm=True, sweeps=2),
     "anchored, random value": CrystalParams.anchored(**FAST, alpha=0.6, time_unit=6, epsilon=1.2, downstream="random"),
@@ -294,8 +295,11 @@ def test_memory_agrees_with_its_twin_after_every_operation(case: str, lanes: int
 
 @pytest.mark.parametrize(
     "case",
-    ["automatic scales", "slices", "slices by call", "one buffer", "anchored, random value", "anchored, warm backup"],
-)
+    [
+        "automatic scales", "novelty by neighbours", "slices", "slices by call", "one buffer", "anchored, random value",
+        "anchored, warm backup",
+    ],
+)  # fmt: skip
 def test_other_choices_agree_with_their_twin_too(case: str) -> None:
     run(case, None)
 

@@ -70,6 +70,7 @@ class Background:
         self._generation.copy_(generation)
         draft.read_from(self._arena)
         self._frozen.__dict__.update(memory.__dict__, arena=self._arena, ledger=draft)
+        memory.vicinity = None  # the plan works on the lists: what is saved meanwhile is saved without them
         evaluate = self.critic()
         self._waited = 0
         self._plan = self._thread.submit(self._frozen.plan, evaluate, draft)

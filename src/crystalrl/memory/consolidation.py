@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.dynamics import EMPTY
-from crystalrl.memory import interference, neighbours, report
+from crystalrl.memory import density, interference, neighbours, report
 from crystalrl.memory.crystal_ledger import EVALUATED, PINNED
 from crystalrl.memory.draft import COLUMNS, Draft, Plan, padded
 from crystalrl.memory.law import crystallize
@@ -30,8 +30,11 @@ if TYPE_CHECKING:
     from crystalrl.memory.crystal import CrystalMemory
 
 EVALUATE_AT_ONCE = 4096
-"""Slots per call of the critic. All of them in all lanes, occupied or not, so that a critic sees batches of one shape
-and a lane's answers do not depend on the other lanes."""
+"""Slots per call of the critic on CPU. All of them in all lanes, occupied or not, so that a critic sees batches of one
+shape and a lane's answers do not depend on the other lanes."""
+EVALUATE_ON_CUDA = 1 << 17
+"""Experiences per call of the critic on CUDA, all lanes together: there a call costs the same few launches whatever its
+size."""
 
 
 class Stages:
@@ -56,7 +59,8 @@ def plan(memory: CrystalMemory, draft: Draft, evaluate: Evaluate) -> Plan:
     stages.done("neighbours")
     near = _random(memory, draft) if params.downstream == "random" else around.near
     visits = _visits(memory, draft)
-    clipped = _value(memory, draft, visits, near)
+    counted, notes = _counted(memory, draft, visits, around.near)
+    clipped = _value(memory, draft, counted, near)
     stages.done("utility")
     flagged = around.flagged & draft.lane
     _suspect(draft, flagged, around.near)
@@ -70,7 +74,7 @@ def plan(memory: CrystalMemory, draft: Draft, evaluate: Evaluate) -> Plan:
     stages.done("moves")
     values = {"clipped": clipped, "epsilon": around.epsilon[:, 0], "delta_r": around.delta_r[:, 0], "time_step": step}
     values |= {"contradicted": flagged.sum(-1), "evaluated": draft.chosen.sum(-1), **moves.counts}
-    return Plan(draft, moves.phase, anchors, visits, values, stages.seconds)
+    return Plan(draft, moves.phase, anchors, visits, values, stages.seconds, notes)
 
 
 def apply(memory: CrystalMemory, planned: Plan) -> report.Consolidation:
@@ -104,10 +108,10 @@ def _evaluate(memory: CrystalMemory, draft: Draft, evaluate: Evaluate) -> tuple[
     """|δ| float32[L, N] and, for each anchor, the outputs [L, N, …]; zero where nothing was chosen."""
     error = torch.zeros_like(draft.error)
     output = {name: torch.zeros_like(anchor[:, : draft.slots]) for name, anchor in memory.anchors.items()}
-    numbers = torch.arange(draft.slots, device=error.device)
-    for slots in numbers.split(EVALUATE_AT_ONCE):
-        if not bool(draft.chosen[:, slots].any()):
-            continue
+    at_once = _at_once(memory)
+    parts = torch.arange(draft.slots, device=error.device).split(at_once)
+    wanted = torch.stack([part.any() for part in draft.chosen.split(at_once, dim=1)]).tolist()
+    for slots in (part for part, some in zip(parts, wanted, strict=True) if some):
         answer = evaluate(memory.batch_of(slots))
         if not isinstance(answer, Evaluation):
             answer = Evaluation(answer)
@@ -121,6 +125,11 @@ def _evaluate(memory: CrystalMemory, draft: Draft, evaluate: Evaluate) -> tuple[
     for answer in (error, *output.values()):  # what a critic says of empty slots and of lanes not due is not looked at
         answer.masked_fill_(~draft.chosen.view(*draft.chosen.shape, *([1] * (answer.dim() - 2))), 0.0)
     return error, output
+
+
+def _at_once(memory: CrystalMemory) -> int:
+    on_cuda = memory.device.type == "cuda"
+    return max(EVALUATE_AT_ONCE, EVALUATE_ON_CUDA // memory.lanes) if on_cuda else EVALUATE_AT_ONCE
 
 
 def _random(memory: CrystalMemory, draft: Draft) -> neighbours.Near:
@@ -150,10 +159,24 @@ def _visits(memory: CrystalMemory, draft: Draft) -> Visits:
     return Visits(draft.fresh, cell, centre, deviation)
 
 
-def _value(memory: CrystalMemory, draft: Draft, visits: Visits, near: neighbours.Near | None) -> Tensor:
+def _counted(
+    memory: CrystalMemory, draft: Draft, visits: Visits, near: neighbours.Near | None
+) -> tuple[Tensor, tuple[str, ...]]:
+    """Visits [L, W], by the grid or by neighbours, and what the report says of it."""
+    by_cell, how = memory.grid.counted(visits), memory.params.novelty
+    if how == "grid" or near is None:
+        return by_cell, ()
+    useless = memory.grid.useless(visits) | (how == "knn")
+    if not bool(useless.any()):
+        return by_cell, ()
+    counted = torch.where(useless[:, None], density.pseudo_counts(memory, draft, near), by_cell)
+    return counted, (density.NOTE,) if how == "auto" else ()
+
+
+def _value(memory: CrystalMemory, draft: Draft, counted: Tensor, near: neighbours.Near | None) -> Tensor:
     """Draft the utility of the chosen (eq. utility); the clipped share [L] of |δ|."""
     scaled, clipped = scaled_error(draft.error, draft.occupied, memory.params.scale)
-    novelty = torch.exp(-memory.grid.counted(visits) / memory.lane_value("Z"))
+    novelty = torch.exp(-counted / memory.lane_value("Z"))
     overall = draft.mean_over_occupied(scaled)
     downstream = overall if near is None else near.mean(scaled, overall)
     w1, w2, w3 = (memory.lane_value(name) for name in ("w1", "w2", "w3"))

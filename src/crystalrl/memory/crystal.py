@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from crystalrl.dynamics import EMPTY, PHASES
-from crystalrl.memory import consolidation, neighbours
+from crystalrl.memory import consolidation, kept, neighbours
 from crystalrl.memory.checkpoint import CheckpointError
 from crystalrl.memory.crystal_ledger import EVALUATED, PINNED, CrystalLedger
 from crystalrl.memory.draft import Draft, Plan
+from crystalrl.memory.groups import all_pairs, joined
 from crystalrl.memory.layout import TERMINATED, TRUNCATED
 from crystalrl.memory.ledger import Ledger
 from crystalrl.memory.novelty import Grid
@@ -86,7 +87,7 @@ class CrystalMemory(ReplayMemory):
         """Steps given since the last consolidation of all lanes."""
         self._steps = self.steps.numpy()
         self.vicinity: Vicinity | None = None
-        """Neighbour lists, where all pairs would be too many. Not saved: built anew after a load."""
+        """Neighbour lists, where all pairs would be too many."""
 
     def _ledger(self) -> Ledger:
         liquid = self.params.caps(self.capacity)[0]
@@ -234,27 +235,35 @@ class CrystalMemory(ReplayMemory):
         return report
 
     def surroundings(self, draft: Draft) -> Surroundings:
-        """Who is near whom: from all pairs in a small memory, from kept lists in a larger one."""
-        asked = needs_near(self) or self.params.interference != "none"
-        if not asked or draft.slots <= EXACT[self.device.type]:
-            self.vicinity = None
+        """Who is near whom: from all pairs in lanes that hold little, from kept lists in others."""
+        if not (needs_near(self) or self.params.interference != "none"):
             return exact(self, draft)
-        if self.device.type == "cpu" and not have_faiss():
+        many = draft.width > EXACT[self.device.type]
+        if self.vicinity is not None:
+            many = torch.where(draft.due, many, self.vicinity.held)
+        if bool(many.any()) and self.device.type == "cpu" and not have_faiss():
             warnings.warn(
                 f"a consolidation compares all pairs of {draft.slots:,} slots; to keep neighbour lists instead, "
                 "install faiss-cpu (pip install 'crystalrl[faiss]')",
                 stacklevel=4,
             )
-            return exact(self, draft)
-        if self.vicinity is None:
-            self.vicinity = Vicinity(self)
-        return self.vicinity.look(self, draft)
+            many = torch.zeros_like(many)
+        if not bool(many.any()):
+            self.vicinity = None
+            return all_pairs(self, draft, torch.ones_like(many))
+        self.vicinity = self.vicinity or Vicinity(self)
+        around = self.vicinity.look(self, draft, many)
+        few = draft.due & ~many
+        return joined(around, all_pairs(self, draft, few), few) if bool(few.any()) else around
 
     @property
     def plain_states(self) -> bool:
-        """Whether states are compared as they are stored: neither projected nor mapped to features."""
-        shape = self.spec.obs
-        return self._features is None and isinstance(shape, tuple) and math.prod(shape) <= neighbours.MOST_DIMENSIONS
+        """Whether states are compared as they are stored: neither projected nor mapped to features, nor in half
+        precision, which loops on CPU do not know.
+        """
+        shape, half = self.spec.obs, self.spec.obs_dtype == torch.float16
+        small = isinstance(shape, tuple) and math.prod(shape) <= neighbours.MOST_DIMENSIONS
+        return self._features is None and small and not half
 
     def lane_value(self, name: str) -> Tensor:
         """A number of the parameters as float64[L, 1]."""
@@ -386,6 +395,18 @@ class CrystalMemory(ReplayMemory):
         """Bytes held: payload, ledger, anchors, visit counts, neighbour lists with their index."""
         lists = 0 if self.vicinity is None else self.vicinity.nbytes
         return super().nbytes + self.grid.nbytes + sum(anchor.nbytes for anchor in self.anchors.values()) + lists
+
+    def state_dict(self) -> dict[str, Tensor]:
+        lists = {} if self.vicinity is None else kept.tensors(self.vicinity, self.ledger.used)
+        return {**super().state_dict(), **lists}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        lists = {name: tensor for name, tensor in state.items() if name.startswith(kept.PREFIX)}
+        vicinity = kept.checked(self, lists) if lists else None
+        super().load_state_dict({name: tensor for name, tensor in state.items() if name not in lists})
+        if vicinity is not None:
+            kept.fill(vicinity, lists)
+        self.vicinity = vicinity
 
     def _tensors(self) -> dict[str, Tensor]:
         own = {name: getattr(self, name) for name in ("started", "ended", "steps", "turns")} | self.grid.tensors()

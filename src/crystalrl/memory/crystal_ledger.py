@@ -108,9 +108,14 @@ class CrystalLedger:
         return self.filled.sum(-1).to(torch.int64)
 
     @property
+    def reach(self) -> Tensor:
+        """int64[L]: slots below which everything lies that is occupied, lane by lane."""
+        number = torch.arange(1, self.slots + 1, device=self.tree.label.device)
+        return (number * (self.phase != EMPTY)).amax(-1)
+
+    @property
     def used(self) -> int:
-        occupied = (self.phase != EMPTY).any(0).nonzero()
-        return int(occupied[-1]) + 1 if len(occupied) else 0
+        return int(self.reach.max())
 
     @property
     def nbytes(self) -> int:

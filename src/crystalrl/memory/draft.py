@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from torch import Tensor
 from crystalrl.dynamics import EMPTY
 from crystalrl.memory.arena import Arena
 from crystalrl.memory.crystal_ledger import EVALUATED
+from crystalrl.memory.neighbours import BLOCK, total
 from crystalrl.memory.novelty import Visits
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("c", "utility", "error", "suspicion", "key", "streak", "flags", "updated")
 """What a consolidation rewrites."""
-WHOLE, BLOCK = 4096, 4096
+WHOLE = BLOCK
 """Up to so many slots all are looked at; of more, the blocks up to the last that is occupied."""
 
 
@@ -42,8 +44,12 @@ class Draft:
         ledger = memory.ledger
         self.params, self.lanes, self.caps = ledger.params, ledger.lanes, ledger.caps
         self.enter, self.leave, self.lane = ledger.enter, ledger.leave, lane
-        whole = ledger.slots <= WHOLE
-        self.slots = ledger.slots if whole else min(max(-(-ledger.used // BLOCK), 1) * BLOCK, ledger.slots)
+        self.due = lane[:, 0].cpu()
+        """bool[L], on CPU: the lanes that are consolidated."""
+        blocks = -(-ledger.reach.cpu() // BLOCK) if ledger.slots > WHOLE else torch.full((ledger.lanes,), ledger.slots)
+        self.width = (blocks.clamp_min(1) * BLOCK).clamp_max(ledger.slots)
+        """int64[L], on CPU: slots of each lane that count, whatever the others hold."""
+        self.slots = int(self.width.max())
         for name in COLUMNS:
             setattr(self, name, getattr(ledger, name)[:, : self.slots].clone())
         self.birth = ledger.birth[:, : self.slots].clone()
@@ -60,7 +66,18 @@ class Draft:
 
     def read_from(self, arena: Arena) -> None:
         """Where the payload is read: views, not copies."""
+        self._arena = arena
         self.fields: Mapping[str, Any] = arena.unpack(arena.rows[:, : self.slots])
+
+    def of(self, lanes: Tensor, slots: int) -> Self:
+        """The first so many slots, to look at: as if the lanes outside bool[L] (on CPU) were empty and not due."""
+        part, mine = copy(self), lanes.to(self.phase.device)[:, None]
+        part.slots, part.lane, part.due = slots, self.lane & mine, self.due & lanes
+        part.phase = self.phase[:, :slots] * mine
+        part.occupied, part.fresh = self.occupied[:, :slots] & mine, self.fresh[:, :slots] & mine
+        part.birth = self.birth[:, :slots]
+        part.read_from(self._arena)
+        return part
 
     def _chosen(self) -> Tensor:
         chosen: Tensor = self.occupied & self.lane
@@ -73,7 +90,7 @@ class Draft:
     def mean_over_occupied(self, values: Tensor) -> Tensor:
         """[L, 1]."""
         count = self.occupied.sum(-1, keepdim=True).clamp_min(1)
-        return (values * self.occupied).sum(-1, keepdim=True) / count
+        return (total(values * self.occupied) / count).to(values.dtype)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-AT_ONCE = 1 << 17
+from crystalrl import kernels
+
+AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 21}
 """Pairs whose distances are computed, or lists that are looked through, at once."""
 PER_MEMBER = 8
 """New experiences offered at most to one list by one of its members."""
@@ -28,7 +30,7 @@ class Lists:
     """Lists of K slots. Invariant: no list names itself, an empty slot or a slot twice; −1 only at its end."""
 
     def __init__(self, lanes: int, slots: int, k: int, device: torch.device) -> None:
-        self.slots = slots
+        self.slots, self.at_once = slots, AT_ONCE[device.type]
         self.index = torch.full((lanes, slots, k), -1, dtype=torch.int32, device=device)
         self._flat = self.index.view(lanes * slots, k)
 
@@ -42,7 +44,15 @@ class Lists:
 
     def forget(self, gone: Tensor, width: int) -> None:
         """Take out the slots that are gone, bool[L, W], and clear their own lists."""
-        self.index[:, :width][gone] = -1
+        if kernels.compiled_for(gone.device) is not None:
+            from crystalrl import compiled_lists
+
+            for lists, mine in zip(self.index.numpy(), gone.numpy(), strict=True):
+                compiled_lists.forget(lists[:width], mine)
+            self.index[:, width:] = -1
+            return
+        self.index[:, :width].masked_fill_(gone[..., None], -1)
+        self.index[:, width:] = -1
         for part, names in self._parts(width):
             dead = gone.flatten().index_select(0, names).view(part.shape) & (part >= 0)
             rows = dead.any(-1).nonzero()[:, 0]
@@ -53,8 +63,8 @@ class Lists:
         """Lists [R, K] of all lanes, in parts, and their entries as places [R·K] in a flat [L, W]; −1 becomes any."""
         lanes = len(self.index)
         rows = self._flat[:width] if lanes == 1 else self._flat
-        for start in range(0, len(rows), AT_ONCE):
-            part = rows[start : start + AT_ONCE]
+        for start in range(0, len(rows), self.at_once):
+            part = rows[start : start + self.at_once]
             names = part.clamp_min(0)
             if lanes > 1:
                 lane = torch.arange(start, start + len(part), device=part.device) // self.slots
@@ -69,7 +79,7 @@ class Lists:
         """Let the lists of (lane, slot) [P] choose the nearest from what they hold and their guests int64[P, T]."""
         if not len(slot):
             return
-        rows = max(1, AT_ONCE // (guests.shape[1] + self.k))
+        rows = max(1, self.at_once // (guests.shape[1] + self.k))
         for mine in torch.arange(len(slot), device=slot.device).split(rows):
             self._choose(lane[mine], slot[mine], guests[mine], apart, kin)
 

@@ -51,16 +51,21 @@ def move(draft: Draft, flagged: Tensor, keys: Tensor) -> Moves:
         ("glass_evicted", GLASS, utility, glass),
         ("liquid_evicted", LIQUID, utility, liquid),
     )
+    by_age = _by_age(draft.birth)
     for reason, phase, worth, room in full:
         members = (moves.phase == phase) & lane
-        moves.evict(reason, members & ~pinned & (_rank(members, pinned, worth, draft.birth) >= room))
+        moves.evict(reason, members & ~pinned & (_rank(members, pinned, worth, by_age) >= room))
     return moves
 
 
-def _rank(members: Tensor, first: Tensor, worth: Tensor, birth: Tensor) -> Tensor:
+def _by_age(birth: Tensor) -> Tensor:
+    """Slots int64[L, N], the newest first."""
+    return birth.argsort(dim=1, descending=True, stable=True)
+
+
+def _rank(members: Tensor, first: Tensor, worth: Tensor, by_age: Tensor) -> Tensor:
     """Place int64[L, N] of each member, from 0, by falling worth, the newer first among equals; `first` before all."""
     value = torch.where(first, torch.inf, worth).masked_fill(~members, -torch.inf)
-    by_age = birth.argsort(dim=1, descending=True, stable=True)
     order = by_age.gather(1, value.gather(1, by_age).argsort(dim=1, descending=True, stable=True))
     places = torch.arange(order.shape[1], device=order.device).expand_as(order)
     return torch.empty_like(order).scatter_(1, order, places.contiguous())
@@ -70,7 +75,7 @@ def _refuse_beyond_room(draft: Draft, old: Tensor, moves: Moves) -> None:
     """A frozen store takes newcomers while there is room, highest c first; the refused stay glass."""
     coming = (moves.phase == CRYSTAL) & (old != CRYSTAL)
     room = draft.caps[2] - ((old == CRYSTAL) & (moves.phase == CRYSTAL)).sum(-1, keepdim=True)
-    rank = _rank(coming, torch.zeros_like(coming), draft.c.to(torch.float64), draft.birth)
+    rank = _rank(coming, torch.zeros_like(coming), draft.c.to(torch.float64), _by_age(draft.birth))
     refused = coming & (rank >= room)
     moves.counts["refused"] = refused.sum(-1)
     moves.phase = torch.where(refused, GLASS, moves.phase).to(torch.uint8)

@@ -7,7 +7,7 @@ random directions (or mapped by the user's own features).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -17,6 +17,8 @@ from crystalrl.types import Observation
 
 MOST_DIMENSIONS = 64
 PROJECTED = 32
+BLOCK = 4096
+"""Slots that are added up at once; see `total`."""
 CHUNK_BYTES = {"cpu": 1 << 27, "cuda": 1 << 31}
 """Largest distance matrix held at once; on CUDA larger ones, because there every chunk costs the same few launches."""
 
@@ -39,12 +41,25 @@ def project(vectors: Tensor, streams: Streams) -> Tensor:
     return torch.bmm(vectors, directions)
 
 
+def total(values: Tensor) -> Tensor:
+    """Sum [L, 1, …] of values [L, N, …], float64; zeros at the end change nothing, not even the last bit.
+
+    So a lane's sums are the same alone and among lanes that reach further: blocks of a fixed size, one after another.
+    (Not on CUDA, where lanes are equal but for rounding, and every block would be a launch.)
+    """
+    values = values.to(torch.float64)
+    if values.shape[1] <= BLOCK or values.is_cuda:
+        return values.sum(1, keepdim=True)
+    blocks = [block.sum(1, keepdim=True) for block in values.split(BLOCK, dim=1)]
+    return torch.cat(blocks, 1).cumsum(1)[:, -1:]
+
+
 def moments(vectors: Tensor, occupied: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation [L, 1, D] over the occupied; 1 where a coordinate does not vary."""
     empty = ~occupied[..., None]
     count = occupied.sum(1)[:, None, None].clamp_min(1)
-    mean = vectors.to(torch.float64).masked_fill(empty, 0.0).sum(1, keepdim=True) / count
-    deviation = (((vectors - mean) ** 2).masked_fill(empty, 0.0).sum(1, keepdim=True) / count).sqrt()
+    mean = total(vectors.masked_fill(empty, 0.0)) / count
+    deviation = (total(((vectors - mean) ** 2).masked_fill(empty, 0.0)) / count).sqrt()
     deviation = torch.where(deviation > 1e-6 * (1 + mean.abs()), deviation, 1.0)
     return mean.to(torch.float32), deviation.to(torch.float32)
 
@@ -77,15 +92,22 @@ class Near:
 
     index: Tensor
     exists: Tensor
+    _first: dict[int | None, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict, repr=False, compare=False)
 
     def mean(self, values: Tensor, default: Tensor, first: int | None = None) -> Tensor:
         """Mean of values [L, N] over the (first few) neighbours; the default [L, 1] where there is none."""
-        index, exists = self.index[..., :first], self.exists[..., :first]
-        if len(values) > 1:
-            index = index + torch.arange(len(values), device=index.device)[:, None, None] * values.shape[1]
-        picked = values.flatten().index_select(0, index.flatten()).view(exists.shape) * exists
-        count = exists.sum(-1)
+        if first not in self._first:
+            self._first[first] = self._prepared(first)
+        index, exists, count = self._first[first]
+        picked = values.flatten().index_select(0, index).view(exists.shape) * exists
         return torch.where(count > 0, picked.sum(-1) / count.clamp_min(1), default)
+
+    def _prepared(self, first: int | None) -> tuple[Tensor, Tensor, Tensor]:
+        """What every mean over the first few needs: positions in a flat [L, N], 1 where there is one, counts."""
+        index, exists = self.index[..., :first], self.exists[..., :first]
+        if len(index) > 1:
+            index = index + torch.arange(len(index), device=index.device)[:, None, None] * index.shape[1]
+        return index.flatten(), exists.to(torch.float32), exists.sum(-1)
 
 
 def nearest(queries: Tensor, vectors: Tensor, occupied: Tensor, k: int) -> Near:

@@ -10,6 +10,11 @@ from torch import Tensor
 from crystalrl.kernels import GOLDEN
 from crystalrl.random import mix, signed
 
+ENOUGH = 1000
+"""Visits before the grid is judged."""
+DISTINCT = 0.9
+"""Share of the cells that visits to ever new cells would have entered, from which on the grid says nothing."""
+
 
 @dataclass(frozen=True)
 class Visits:
@@ -54,6 +59,15 @@ class Grid:
         """Visits int32[L, W] of every experience's cell, the fresh ones included; nothing is written."""
         cell = visits.cell.to(torch.int64)
         return self.count.scatter_add(1, cell, visits.fresh.to(torch.int32)).gather(1, cell)
+
+    def useless(self, visits: Visits) -> Tensor:
+        """bool[L]: whether hardly a cell has been entered twice. Then as many entries of the table are in use as visits
+        to ever new cells would have filled, hashes that agree included.
+        """
+        count = self.count.scatter_add(1, visits.cell.to(torch.int64), visits.fresh.to(torch.int32))
+        entered, entries = count.sum(-1).to(torch.float64), self.count.shape[1]
+        expected = entries * -torch.expm1(-entered / entries)
+        return (entered >= ENOUGH) & ((count > 0).sum(-1) >= DISTINCT * expected)
 
     def count_visits(self, visits: Visits, kept: Tensor) -> None:
         """Count the fresh that are still there, bool[L, W]."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 ROLES = ("obs", "next_obs")
 MOVED = 0.15
+SAMPLED = 4096
 
 
 class States:
@@ -34,12 +35,14 @@ class States:
         self.size = size
         self.mean = torch.zeros(memory.lanes, 1, size, device=memory.device)
         self.deviation = torch.ones_like(self.mean)
-        self.action_deviation = torch.ones(memory.lanes, 1, 1, device=memory.device)
+        actions = 1 if memory.discrete else memory.arena.columns["action"].flatten(1).shape[1]
+        self.action_deviation = torch.ones(memory.lanes, 1, actions, device=memory.device)
 
     def fit(self, draft: Draft, lanes: Tensor) -> None:
         """Take mean and deviation from everything stored, in the lanes bool[L]."""
         here = lanes[:, None, None]
-        mean, deviation = self._moments(draft, 1)
+        every = torch.arange(draft.slots, device=draft.phase.device).expand(self.memory.lanes, -1)
+        mean, deviation = neighbours.moments(self._raw("obs", every), draft.occupied)
         self.mean, self.deviation = torch.where(here, mean, self.mean), torch.where(here, deviation, self.deviation)
         if not self.memory.discrete:
             action = draft.fields["action"].flatten(2).to(torch.float32)
@@ -48,16 +51,16 @@ class States:
 
     def off(self, draft: Draft) -> Tensor:
         """bool[L]: whether what is stored has moved by MOVED deviations, or spread or shrunk by as much, on average
-        over the coordinates; from a sample.
+        over the coordinates; from SAMPLED slots, evenly over those of each lane.
         """
-        mean, deviation = self._moments(draft, -(-draft.slots // 4096))
+        width = draft.width.to(draft.phase.device)[:, None]
+        slots = torch.arange(SAMPLED, device=width.device) * -(-width // SAMPLED)
+        real = slots < width
+        slots = torch.where(real, slots, 0)
+        mean, deviation = neighbours.moments(self._raw("obs", slots), draft.occupied.gather(1, slots) & real)
         moved = ((mean - self.mean).abs() / self.deviation).mean((1, 2))
         spread = (deviation / self.deviation).log().abs().mean((1, 2))
         return (moved > MOVED) | (spread > MOVED)
-
-    def _moments(self, draft: Draft, step: int) -> tuple[Tensor, Tensor]:
-        slots = torch.arange(0, draft.slots, step, device=draft.phase.device).expand(self.memory.lanes, -1)
-        return neighbours.moments(self._raw("obs", slots), draft.occupied[:, ::step])
 
     def take(self, slots: Tensor, real: Tensor) -> None:
         """Copy the features of slots int64[L, M], where copies are kept."""
@@ -81,6 +84,22 @@ class States:
     def vectors(self, role: str, slots: Tensor) -> Tensor:
         """float32[L, M, D] of slots int64[L, M], standardised."""
         return (self._raw(role, slots) - self.mean) / self.deviation
+
+    def of_lane(self, role: str, lane: int, slots: Tensor) -> Tensor:
+        """float32[P, D] of slots int64[P] of one lane, standardised."""
+        return (self._gathered(role, torch.full_like(slots, lane), slots) - self.mean[lane]) / self.deviation[lane]
+
+    def space(self, role: str, lane: int) -> tuple[Any, Any, Any]:
+        """NumPy views of one lane, on CPU: (successor) states [N, D], states [N, D], and 1/deviations float32[D]."""
+        scale = (1 / self.deviation[lane, 0]).numpy()
+        if self.copies:
+            points, states = (self.copies[name][lane].numpy() for name in (role, "obs"))
+            return points, states, scale
+        arena = self.memory.arena
+        first = int(arena.position(torch.tensor(lane), torch.tensor(0)))
+        rows = slice(first, first + self.memory.capacity)
+        points, states = (arena.columns[name].flatten(1)[rows].numpy() for name in (role, "obs"))
+        return points, states, scale
 
     def apart(self, role: str, lane: Tensor, one: Tensor, other: Tensor, raw: bool = False) -> Tensor:
         """float32[P, T]: distance of the state (or successor state) of slot one [P] to the states of other [P, T]."""

@@ -42,9 +42,9 @@ def exact(memory: CrystalMemory, draft: Draft) -> Surroundings:
 
 
 def needs_near(memory: CrystalMemory) -> bool:
-    """Whether the downstream value or the backup asks who is near a successor state."""
+    """Whether the downstream value, the backup or novelty asks who is near a successor state."""
     valued = memory.params.downstream == "neighbours" and any(memory.lane_value("w3").flatten().tolist())
-    return valued or bool(memory.params.backup)
+    return valued or bool(memory.params.backup) or memory.params.novelty == "knn"
 
 
 def reward_spread(memory: CrystalMemory, draft: Draft) -> Tensor:

@@ -4,32 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from crystalrl import kernels
 from crystalrl.dynamics import LIQUID
-from crystalrl.memory import interference, neighbours
+from crystalrl.memory import interference, neighbours, search
 from crystalrl.memory.draft import Draft, padded
 from crystalrl.memory.interference import Scene
 from crystalrl.memory.lists import Lists, grouped
 from crystalrl.memory.search import Brute, Ivf, Search
 from crystalrl.memory.states import States
+from crystalrl.memory.steps import following, steps_nearby
 from crystalrl.memory.surroundings import Surroundings, needs_near, reward_spread
 
 if TYPE_CHECKING:
     from crystalrl.memory.crystal import CrystalMemory
 
-SPARE = 2
+SPARE = 6
 """Neighbours of a successor state listed beyond k, so that a loss is not felt at once."""
 ALIKE = 10
 """Experiences within ε that a list names."""
 ASKED = 64
 """States among which those are looked for."""
 AT_LEAST, AT_MOST = 1024, 1 << 14
-"""As many lists as there are new experiences ask anew in turn, and as many of those that have lost most; between these
-bounds."""
-BEFORE_AND_AFTER = 6
-"""So many steps of the same environment before and after an experience are offered to its lists: mostly its nearest."""
+"""Half as many lists as there are new experiences are renewed in turn, and at most as many as there are new ones of
+those that have lost most; their number counts as between these bounds."""
 HINTS = 10
 """Neighbours through whose company a newcomer finds the lists it belongs to."""
 ASK_ALL = 1 << 16
@@ -41,7 +42,8 @@ GUESTS = 8
 
 
 class Vicinity:
-    """Kept lists of all lanes and the index they are mended from. A cache: it may be thrown away at any time."""
+    """Kept lists of lanes that hold much, and the index they are mended from. Thrown away, it is built anew, but not
+    the same: lists remember what they were asked."""
 
     def __init__(self, memory: CrystalMemory) -> None:
         self.memory, self.states = memory, States(memory)
@@ -57,10 +59,20 @@ class Vicinity:
         self.epsilon = torch.zeros(lanes, 1, device=device)
         self.built_for = torch.zeros(lanes, dtype=torch.int64, device=device)
         """Experiences that each lane held when its index was built; 0: not yet."""
+        self.since = torch.zeros_like(self.built_for)
+        """Experiences that have come since."""
+        self.held = torch.zeros(lanes, dtype=torch.bool)
+        """Lanes that keep lists, on CPU."""
 
-    def look(self, memory: CrystalMemory, draft: Draft) -> Surroundings:
-        """Mend the lists, and read from them. memory: the one it was built for, or its frozen image."""
+    def look(self, memory: CrystalMemory, draft: Draft, many: Tensor) -> Surroundings:
+        """Mend the lists of the lanes bool[L] (on CPU), and read from them; the lists of others are given up.
+
+        memory: the one it was built for, or its frozen image.
+        """
         self.memory = self.states.memory = memory
+        self._give_up(self.held & ~many)
+        self.held = many
+        draft = draft.of(many, draft.slots)
         self._follow(draft)
         near = None
         if self.ahead is not None:
@@ -74,64 +86,62 @@ class Vicinity:
         flagged = interference.listed(self.rule, lists, reward, draft.birth, draft.phase, draft.fresh, delta_r)
         return Surroundings(near, flagged, self.epsilon, delta_r)
 
+    def _give_up(self, lanes: Tensor) -> None:
+        for lane in lanes.nonzero()[:, 0].tolist():
+            self.built_for[lane] = self.since[lane] = 0
+            self.epsilon[lane] = 0
+            for lists in self._lists:
+                lists.index[lane] = -1
+
     def _follow(self, draft: Draft) -> None:
         """Bring index and lists of the lanes that are due up to date with the draft."""
         occupied, first = draft.occupied & draft.lane, (self.built_for == 0)[:, None]
         gone, new = (draft.fresh | ~draft.occupied) & draft.lane, draft.fresh | (occupied & first)
         count = occupied.sum(-1)
-        asking = self._in_turn(draft) | (new & (new.sum(-1, keepdim=True) <= ASK_ALL))
         for lists in self._lists:
             lists.forget(gone, draft.slots)
+        turn, poor = self._again(draft, new)
+        asking = new & (new.sum(-1, keepdim=True) <= ASK_ALL)
         slots, real = padded(new)
         self.states.take(slots, real)
-        stale = ((count >= 2 * self.built_for) | self.states.off(draft)) & (count > 0)
-        due = stale | (draft.lane[:, 0] & (draft.turns % max(1, draft.slots // SPACING_EVERY) == 0))
-        if bool(stale.any()):
+        self.since = self.since + new.sum(-1)
+        stale = (count >= 2 * self.built_for) | (self.since >= count) | self.states.off(draft)
+        stale = stale & (count > 0)
+        width = draft.width.to(count.device)
+        due = stale | (draft.lane[:, 0] & (draft.turns % (width // SPACING_EVERY).clamp_min(1) == 0))
+        off, spacing = torch.stack([stale, due]).cpu()  # one wait for the device
+        if bool(off.any()):
             self.states.fit(draft, stale)
             self.index.build(draft.occupied, stale, lambda some: self.states.vectors("obs", some))
             self.built_for = torch.where(stale, count, self.built_for)
-        if not bool(stale.all()):
+            self.since = torch.where(stale, 0, self.since)
+        if not bool(off.all()):
             held = real & ~stale[:, None]
             self.index.replace(gone & ~stale[:, None], slots, held, self.states.vectors("obs", slots))
-        if bool(due.any()):
+        if bool(spacing.any()):
             self.epsilon = torch.where(due[:, None], self._spacing(draft), self.epsilon)
-        nearby = self._steps_nearby(draft, new)
+        nearby = steps_nearby(draft, new, self.memory.spec.envs)
         self._offer_steps(draft, new & ~asking, nearby)
-        self._introduce(draft, self._ask(draft, asking, nearby))
+        if self.ahead is not None and isinstance(self.index, search.Ivf) and kernels.compiled_for(count.device):
+            self._through_company(draft, asking, (turn, poor), nearby)
+        else:
+            self._introduce(draft, self._ask(draft, asking | turn | poor, nearby))
 
     @property
     def _lists(self) -> list[Lists]:
         return [lists for lists in (self.ahead, self.alike) if lists is not None]
 
-    def _in_turn(self, draft: Draft) -> Tensor:
-        """bool[L, W]: lists that ask anew because it is their turn, or because they have lost most."""
+    def _again(self, draft: Draft, new: Tensor) -> tuple[Tensor, Tensor]:
+        """bool[L, W] each: lists that are renewed because it is their turn, and those that have lost most."""
         budget = draft.fresh.sum(-1, keepdim=True).clamp(AT_LEAST, AT_MOST)
-        period = (draft.slots // budget).clamp_min(1)
+        period = (2 * draft.width.to(budget.device)[:, None] // budget).clamp_min(1)
         number = torch.arange(draft.slots, device=draft.phase.device)
-        asking = number % period == draft.turns[:, None] % period
-        if self.ahead is not None:
-            k = self.memory.params.k
-            poor = self.ahead.lengths(draft.slots) < k - 1
-            asking |= poor & (poor.cumsum(-1) <= budget)
-        in_turn: Tensor = asking & draft.occupied & draft.lane
-        return in_turn
-
-    def _steps_nearby(self, draft: Draft, new: Tensor) -> Tensor:
-        """int32[L, W, T]: new experiences that came shortly before and after each new one, −1 for none."""
-        reach = torch.arange(-BEFORE_AND_AFTER, BEFORE_AND_AFTER + 1, device=new.device)
-        reach = reach[reach != 0] * self.memory.spec.envs
-        nearby = torch.full((*new.shape, len(reach)), -1, dtype=torch.int32, device=new.device)
-        slots, real = padded(new)
-        age = draft.birth.gather(1, slots).masked_fill(~real, torch.iinfo(torch.int64).max)
-        slots = slots.gather(1, age.argsort(dim=1))
-        count = real.sum(-1)
-        place = torch.arange(slots.shape[1], device=new.device)[:, None] + reach
-        there = (place >= 0) & (place < count[:, None, None])
-        steps = slots.gather(1, place.clamp(0, max(slots.shape[1] - 1, 0)).flatten().expand(len(slots), -1))
-        steps = steps.view(there.shape).masked_fill(~there, -1).to(torch.int32)
-        lane = real.nonzero()[:, 0]
-        nearby[lane, slots[real]] = steps[real]
-        return nearby
+        there = draft.occupied & draft.lane & ~new
+        turn = there & (number % period == draft.turns[:, None] % period)
+        if self.ahead is None:
+            return turn, torch.zeros_like(turn)
+        poor = there & ~turn & (self.ahead.lengths(draft.slots) <= self.memory.params.k)
+        return turn, poor & (poor.cumsum(-1) <= budget)
 
     def _offer_steps(self, draft: Draft, new: Tensor, nearby: Tensor) -> None:
         """Fill the lists of new ones that do not ask the index."""
@@ -143,8 +153,29 @@ class Vicinity:
             if self.alike is not None:
                 self.alike.offer(lane[part], slot[part], steps, self._apart, self._kin(draft))
 
-    def _ask(self, draft: Draft, asking: Tensor, nearby: Tensor) -> Tensor:
-        """Let lists ask the index; the states near those that asked: int64[P, 1 + T], the place of each first."""
+    def _through_company(self, draft: Draft, new: Tensor, again: tuple[Tensor, Tensor], nearby: Tensor) -> None:
+        """New ones ask the index; lists that are renewed look at their members' company."""
+        from crystalrl.memory.company import Company
+
+        assert self.ahead is not None
+        assert isinstance(self.index, search.Ivf)
+        for lane in draft.due.nonzero()[:, 0].tolist():
+            company = Company(self.ahead, self.states, self.index, lane, int(draft.turns[lane]))
+            slots, turn, poor = (mask[lane].nonzero()[:, 0] for mask in (new, *again))
+            steps = nearby[lane, slots]
+            close = company.admit(slots, steps.numpy(), following(self.states, lane, slots, steps))
+            company.introduce(slots, close)
+            company.renew(turn, ask=True)
+            company.renew(poor, ask=False)
+            if self.alike is not None:
+                around = company.around(turn, self.alike.index[lane, turn].numpy())
+                guests = torch.from_numpy(np.concatenate([close, around])).to(torch.int64)
+                both = torch.cat([slots, turn])
+                self.alike.offer(torch.full_like(both, lane), both, guests, self._apart, self._kin(draft))
+                self._greet(draft, torch.full_like(slots, lane), slots, guests[: len(slots)])
+
+    def _ask(self, draft: Draft, asking: Tensor, nearby: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Let lists ask the index; lane int64[P] and slot int64[P] of those that are fresh, and states near [P, T]."""
         slots, real = padded(asking)
         close = []
         for part in torch.arange(slots.shape[1], device=slots.device).split(1 << 14):
@@ -157,24 +188,37 @@ class Vicinity:
             found = self.index.search(self.states.vectors("obs", some), exist, ASKED)
             if self.alike is not None:
                 self.alike.offer(lane, slot, torch.cat([found[exist], steps], -1), self._apart, self._kin(draft))
-            close.append(torch.cat([(lane * draft.slots + slot)[:, None], found[exist][:, : HINTS + 1]], -1))
-        return torch.cat(close)
+            fresh = draft.fresh[lane, slot]
+            close.append((lane[fresh], slot[fresh], found[exist][fresh]))
+        lane, slot, near = (torch.cat(each) for each in zip(*close, strict=True))
+        return lane, slot, near
 
-    def _introduce(self, draft: Draft, close: Tensor) -> None:
-        """Offer the fresh to the lists of others. close int64[P, 1 + T]: place of a slot, and states near it."""
-        place, near = close[:, 0], close[:, 1:]
-        fresh = draft.fresh.flatten()[place]
-        lane, slot, near = (place // draft.slots)[fresh], (place % draft.slots)[fresh], near[fresh]
+    def _introduce(self, draft: Draft, close: tuple[Tensor, Tensor, Tensor]) -> None:
+        """Offer the fresh to the lists of others. close: lane and slot int64[P], and states near int64[P, T]."""
+        lane, slot, near = close
         if not len(slot):
             return
         if self.ahead is not None:
-            for here, host, guest in self.ahead.hosts(lane, slot, near, draft.slots):
+            for here, host, guest in self.ahead.hosts(lane, slot, near[:, : HINTS + 1], draft.slots):
                 far = self._ahead_of(here, host, guest[:, None])[:, 0]
                 self._welcome(self.ahead, draft, here, host, guest, far < self._reach(here, host))
         if self.alike is not None:
-            for here, host, guest in self.alike.hosts(lane, slot, near, draft.slots):
-                within = torch.isfinite(self._apart(here, host, guest[:, None])[:, 0])
-                self._welcome(self.alike, draft, here, host, guest, within)
+            self._greet(draft, lane, slot, near)
+
+    def _greet(self, draft: Draft, lane: Tensor, slot: Tensor, near: Tensor) -> None:
+        """Whom I am like is like me: offer (lane, slot) [P] to the lists of those near int64[P, T] within ε."""
+        assert self.alike is not None
+        pairs = []
+        for part in torch.arange(len(slot), device=slot.device).split(self.alike.at_once // near.shape[1]):
+            others = near[part]
+            within = self._apart(lane[part], slot[part], others.clamp_min(0))
+            within = torch.isfinite(within) & (others >= 0) & (others != slot[part, None])
+            row, column = within.nonzero(as_tuple=True)
+            pairs.append((lane[part][row] * draft.slots + others[row, column], slot[part][row]))
+        host, guest = (torch.cat(each) for each in zip(*pairs, strict=True)) if pairs else (slot, slot)
+        host, order = host.sort(stable=True)
+        everyone = torch.ones_like(host, dtype=torch.bool)
+        self._welcome(self.alike, draft, host // draft.slots, host % draft.slots, guest[order], everyone)
 
     def _welcome(self, lists: Lists, draft: Draft, here: Tensor, host: Tensor, guest: Tensor, kept: Tensor) -> None:
         hosts, guests = grouped(here[kept] * draft.slots + host[kept], guest[kept], GUESTS)
@@ -190,6 +234,14 @@ class Vicinity:
 
     def _ahead_of(self, lane: Tensor, slot: Tensor, others: Tensor) -> Tensor:
         return self.states.apart("next_obs", lane, slot, others)
+
+    def to_states(self, other: Tensor) -> Tensor:
+        """float32[L, W]: distance of each successor state to the state of slot other int64[L, W]; where lists are."""
+        lanes, width = other.shape
+        far = torch.empty(lanes * width, device=other.device)
+        for part in torch.arange(lanes * width, device=other.device).split(1 << 17):
+            far[part] = self._ahead_of(part // width, part % width, other.flatten()[part, None])[:, 0]
+        return far.view(lanes, width)
 
     def _apart(self, lane: Tensor, slot: Tensor, others: Tensor) -> Tensor:
         """As the rule measures it; infinite beyond ε or between what it does not compare."""
@@ -218,7 +270,7 @@ class Vicinity:
         if params.epsilon is not None:
             return memory.lane_value("epsilon").to(torch.float32)
         counting = draft.phase == LIQUID if self.rule != "exists" else draft.occupied
-        step = -(-draft.slots // interference.SAMPLED)
+        step = -(-draft.width.to(counting.device)[:, None] // interference.SAMPLED)
         sampled = torch.arange(draft.slots, device=counting.device) % step == 0
         first, rest = padded(counting & sampled), padded(counting & ~sampled)
         slots, real = torch.cat([first[0], rest[0]], 1), torch.cat([first[1], rest[1]], 1)
