@@ -22,12 +22,30 @@ Fetch = Callable[[Tensor], Mapping[str, Any]]
 ROLES = ("obs", "action", "reward", "next_obs", "discount", "context")
 
 
+class Column:
+    """One field of all slots, read where and when it is asked for."""
+
+    def __init__(self, fetch: Fetch, name: str) -> None:
+        self.fetch, self.name = fetch, name
+
+    def index_select(self, dim: int, slots: Tensor) -> Tensor:
+        """The field [M, …] of slots int64[M]; `dim` is 0. Each slot is read once."""
+        asked, place = slots.unique(return_inverse=True)
+        column: Tensor = self.fetch(asked)[self.name]
+        return column[place]
+
+
 class ForeignArena:
     """Stands for an `Arena` where the payload is elsewhere. Invariant: the row of a slot is its number."""
 
     def __init__(self, slots: int, fetch: Fetch) -> None:
         self.rows = torch.arange(slots).view(1, slots, 1)
         self.fetch, self.layout = fetch, self
+        self.columns = {name: Column(fetch, name) for name in ("obs", "action", "reward", "next_obs")}
+
+    def position(self, lane: Tensor, slot: Tensor) -> Tensor:
+        """Where a slot lies in `columns`: there is one lane."""
+        return slot
 
     @property
     def nbytes(self) -> int:
