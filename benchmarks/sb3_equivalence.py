@@ -10,28 +10,26 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from time import process_time
 from typing import Any
 
-import numpy as np
-import torch
-from scipy import stats
-from stable_baselines3 import SAC, TD3
-from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.noise import NormalActionNoise
+ROOT = Path(__file__).parent.parent
+sys.path += [str(ROOT)]
 
-from crystalrl import CrystalParams
-from crystalrl.integrations.sb3 import Consolidate, CrystalReplayBuffer
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from stable_baselines3 import SAC, TD3  # noqa: E402
+from stable_baselines3.common.env_util import make_vec_env  # noqa: E402
+from stable_baselines3.common.evaluation import evaluate_policy  # noqa: E402
+from stable_baselines3.common.noise import NormalActionNoise  # noqa: E402
 
-PLAIN = CrystalParams.anchored(
-    alpha=0.0, sigma=0.0, settle=None, gate=0.0, kappa=0.0, nu=0.0, w3=0.0, interference="none", backup=0.0,
-    capacity=(1.0, 0.0, 0.0), batch=(1.0, 0.0, 0.0),
-)  # fmt: skip
-"""c ≡ 0, no gate, no anchors, uniform draws: plain replay."""
+from benchmarks.learning import PLAIN, compare, difference  # noqa: E402
+from crystalrl.integrations.sb3 import Consolidate, CrystalReplayBuffer  # noqa: E402
+
 ALGORITHMS: dict[str, Any] = {"SAC": SAC, "TD3": TD3}
 BUFFERS: dict[str, Any] = {
     "stock": (None, {}),
@@ -59,10 +57,10 @@ TASKS = {
 }
 
 
-def run(task: Task, algorithm: str, buffer: str, seed: int) -> dict[str, Any]:
+def run(task: Task, algorithm: str, buffer: str, seed: int) -> float:
     """Mean return of 20 episodes after learning."""
     torch.set_num_threads(1)
-    start, (kind, kwargs) = process_time(), BUFFERS[buffer]
+    kind, kwargs = BUFFERS[buffer]
     env = make_vec_env(task.env, seed=seed)
     settings = deepcopy(task.settings)  # SB3 writes into policy_kwargs
     if algorithm == "TD3":
@@ -74,27 +72,7 @@ def run(task: Task, algorithm: str, buffer: str, seed: int) -> dict[str, Any]:
     )  # fmt: skip
     model.learn(task.steps, callback=Consolidate() if kind else None)
     score, _ = evaluate_policy(model, make_vec_env(task.env, 10, seed=10_000 + seed), 20)
-    seconds = process_time() - start
-    return {"algorithm": algorithm, "buffer": buffer, "seed": seed, "score": float(score), "seconds": seconds}
-
-
-def difference(runs: list[dict[str, Any]], algorithm: str, buffer: str = "plain") -> dict[str, float]:
-    """Mean returns, their difference, its 95 % interval (Welch), and half of the 95 % interval of stock's mean."""
-    scores = {
-        name: np.array([r["score"] for r in runs if r["algorithm"] == algorithm and r["buffer"] == name])
-        for name in ("stock", buffer)
-    }
-    ours, stock = scores[buffer], scores["stock"]
-    interval = stats.ttest_ind(ours, stock, equal_var=False).confidence_interval()
-    spread = stats.t.ppf(0.975, len(stock) - 1) * stats.sem(stock)
-    return {
-        "ours": float(ours.mean()),
-        "stock": float(stock.mean()),
-        "difference": float(ours.mean() - stock.mean()),
-        "low": float(interval.low),
-        "high": float(interval.high),
-        "stock_half_interval": float(spread),
-    }
+    return float(score)
 
 
 def main() -> None:
@@ -103,16 +81,9 @@ def main() -> None:
     parser.add_argument("--json", type=Path, required=True)
     options = parser.parse_args()
     task = TASKS[options.task]
-    runs = json.loads(options.json.read_text()) if options.json.exists() else []
-    done = {(r["algorithm"], r["buffer"], r["seed"]) for r in runs}
-    for seed in range(task.seeds):
-        for algorithm in ALGORITHMS:
-            for buffer in BUFFERS:
-                if (algorithm, buffer, seed) not in done:
-                    runs.append(run(task, algorithm, buffer, seed))
-                    options.json.write_text("[\n" + ",\n".join(map(json.dumps, runs)) + "\n]\n")
+    compare(options.json, ALGORITHMS, BUFFERS, range(task.seeds), partial(run, task))
     for algorithm in ALGORITHMS:
-        print(algorithm, difference(runs, algorithm))
+        print(algorithm, difference(json.loads(options.json.read_text()), algorithm))
 
 
 if __name__ == "__main__":
