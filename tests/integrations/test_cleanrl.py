@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +21,17 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("name", ["cleanrl_dqn", "cleanrl_sac"])
-def test_a_short_run_ends_and_its_memory_gives_the_next_batches_in_another_process(name: str, tmp_path: Path) -> None:
+def test_a_short_run_ends_and_saves_its_memory(name: str, tmp_path: Path) -> None:
     arguments = ("--steps", "900", "--out", str(tmp_path))
     assert "mean return" in python(f"{name}.py", *arguments, at=tmp_path)
-    kept = load_memory(tmp_path / "memory.safetensors")
-    script = (
-        "import sys, crystalrl as c; m = c.load_memory(sys.argv[1]); m.sample(64); print(m.sample(64).index.tolist())"
-    )
-    command = [sys.executable, "-c", script, str(tmp_path / "memory.safetensors")]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    kept.sample(64)
-    assert told.strip() == str(kept.sample(64).index.tolist())
+    assert len(load_memory(tmp_path / "memory.safetensors")) > 800
+
+
+@pytest.mark.parametrize("name", ["cleanrl_dqn", "cleanrl_sac"])
+def test_a_seed_decides_everything(name: str, example: Any) -> None:
+    file = example(name)
+    one, two, other = (file.train(file.Args(steps=700, seed=seed)) for seed in (1000, 1000, 1001))
+    assert one == two != other
 
 
 def test_the_loss_of_the_dqn_is_that_of_a_loop_over_the_samples(example: Any) -> None:
