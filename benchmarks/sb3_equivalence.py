@@ -13,22 +13,22 @@ import json
 import sys
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from time import process_time
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
-sys.path += [str(ROOT)]
+import numpy as np
+import torch
+from stable_baselines3 import SAC, TD3
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.noise import NormalActionNoise
 
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
-from stable_baselines3 import SAC, TD3  # noqa: E402
-from stable_baselines3.common.env_util import make_vec_env  # noqa: E402
-from stable_baselines3.common.evaluation import evaluate_policy  # noqa: E402
-from stable_baselines3.common.noise import NormalActionNoise  # noqa: E402
+from crystalrl.integrations.sb3 import Consolidate, CrystalReplayBuffer
 
-from benchmarks.learning import PLAIN, compare, difference  # noqa: E402
-from crystalrl.integrations.sb3 import Consolidate, CrystalReplayBuffer  # noqa: E402
+sys.path += [str(Path(__file__).parent.parent)]
+
+from benchmarks.learning import PLAIN, difference
 
 ALGORITHMS: dict[str, Any] = {"SAC": SAC, "TD3": TD3}
 BUFFERS: dict[str, Any] = {
@@ -57,10 +57,10 @@ TASKS = {
 }
 
 
-def run(task: Task, algorithm: str, buffer: str, seed: int) -> float:
+def run(task: Task, algorithm: str, buffer: str, seed: int) -> dict[str, Any]:
     """Mean return of 20 episodes after learning."""
     torch.set_num_threads(1)
-    kind, kwargs = BUFFERS[buffer]
+    start, (kind, kwargs) = process_time(), BUFFERS[buffer]
     env = make_vec_env(task.env, seed=seed)
     settings = deepcopy(task.settings)  # SB3 writes into policy_kwargs
     if algorithm == "TD3":
@@ -72,7 +72,8 @@ def run(task: Task, algorithm: str, buffer: str, seed: int) -> float:
     )  # fmt: skip
     model.learn(task.steps, callback=Consolidate() if kind else None)
     score, _ = evaluate_policy(model, make_vec_env(task.env, 10, seed=10_000 + seed), 20)
-    return float(score)
+    seconds = process_time() - start
+    return {"algorithm": algorithm, "buffer": buffer, "seed": seed, "score": float(score), "seconds": seconds}
 
 
 def main() -> None:
@@ -81,9 +82,16 @@ def main() -> None:
     parser.add_argument("--json", type=Path, required=True)
     options = parser.parse_args()
     task = TASKS[options.task]
-    compare(options.json, ALGORITHMS, BUFFERS, range(task.seeds), partial(run, task))
+    runs = json.loads(options.json.read_text()) if options.json.exists() else []
+    done = {(r["algorithm"], r["buffer"], r["seed"]) for r in runs}
+    for seed in range(task.seeds):
+        for algorithm in ALGORITHMS:
+            for buffer in BUFFERS:
+                if (algorithm, buffer, seed) not in done:
+                    runs.append(run(task, algorithm, buffer, seed))
+                    options.json.write_text("[\n" + ",\n".join(map(json.dumps, runs)) + "\n]\n")
     for algorithm in ALGORITHMS:
-        print(algorithm, difference(json.loads(options.json.read_text()), algorithm))
+        print(algorithm, difference(runs, algorithm))
 
 
 if __name__ == "__main__":

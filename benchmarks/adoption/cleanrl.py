@@ -13,6 +13,7 @@ from benchmarks.adoption.overhead import BATCH, SLOTS
 from crystalrl import CrystalParams, Transition
 
 STOCK, PACKAGES, WIDTHS = "plain loop", (), "64 × 64"
+OURS = ("crystal memory",)
 ALGORITHMS = ("DQN, CartPole-v1", "SAC, Pendulum-v1")
 STEPS = ("DQN", "SAC")
 FILES = {"DQN": cleanrl_dqn, "SAC": cleanrl_sac}

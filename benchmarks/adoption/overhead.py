@@ -40,7 +40,7 @@ def milliseconds(steps: Mapping[str, Callable[[], object]], rounds: int = 11, ea
 
 def measure(library: Any, path: Path) -> None:
     """Steps of a library with its own buffer and with ours, both full; into a file."""
-    kinds = {library.STOCK: None, **KINDS}
+    kinds = {library.STOCK: None, **{name: KINDS[name] for name in library.OURS}}
     times = {
         algorithm: milliseconds({kind: library.stepper(algorithm, params) for kind, params in kinds.items()})
         for algorithm in library.STEPS

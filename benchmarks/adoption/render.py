@@ -54,12 +54,30 @@ def overhead(library: str, result: dict[str, Any]) -> str:
     return "\n\n".join([table(["gradient step", *names], rows), f"{result['setting']} Measured on: {machine}. {how}"])
 
 
+def parts(library: str, found: dict[str, Any]) -> str:
+    rows = []
+    (_, first), *_ = found.items()
+    for name, each in found.items():
+        runs = [{"algorithm": "", "buffer": "stock", "score": score} for score in first["scores"]]
+        runs += [{"algorithm": "", "buffer": "ours", "score": score} for score in each["scores"]]
+        d = difference(runs, "", "ours")
+        apart = "" if each is first else f"{d['difference']:+.0f} [{d['low']:.0f}, {d['high']:.0f}]"
+        rows.append([name, f"{d['ours']:.0f}", apart])
+    minutes = sum(each["seconds"] for each in found.values()) / 60
+    how = f"`python -m benchmarks.adoption parts`, {minutes:.0f} minutes of one core."
+    head = [f"{len(first['scores'])} seeds", "mean return", "difference [95 %, Welch]"]
+    return "\n\n".join([table(head, rows), how])
+
+
+WRITERS = {"learning": ("adopt_{}", learning), "overhead": ("overhead_{}", overhead), "parts": ("adopt_parts", parts)}
+
+
 def render() -> None:
     for library in LIBRARIES:
         path = PAGES / f"{library}.md"
         page = path.read_text()
-        for part, prefix, write in (("learning", "adopt", learning), ("overhead", "overhead", overhead)):
-            stored = RESULTS / f"{prefix}_{library}.json"
+        for part, (file, write) in WRITERS.items():
+            stored = RESULTS / f"{file.format(library)}.json"
             text = write(library, json.loads(stored.read_text())) if stored.exists() else "Not yet measured."
             block = re.compile(f"(<!-- {part}, generated -->\n).*?(\n<!-- end -->)", re.DOTALL)
             page = block.sub(lambda match, text=text: f"{match[1]}\n{text}\n{match[2]}", page)

@@ -16,6 +16,7 @@ from crystalrl.integrations.tianshou import CrystalReplayBuffer
 from tests.integrations.tianshou_models import ENVS, algorithm, step
 
 STOCK, PACKAGES, WIDTHS = "Tianshou's prioritized", ("tianshou",), "16 × 16"
+OURS = ("crystal memory without anchors", "crystal memory")
 ALGORITHMS = ("DQN, CartPole-v1", "SAC, Pendulum-v1")
 STEPS = ("DQN", "SAC")
 

@@ -16,6 +16,7 @@ from crystalrl.integrations.torchrl import CrystalSampler, MemoryLoss
 from tests.integrations.torchrl_models import data, loss_module
 
 STOCK, PACKAGES, WIDTHS = "TorchRL's uniform", ("torchrl",), "16 × 16"
+OURS = ("crystal memory without anchors", "crystal memory")
 ALGORITHMS = ("DQN, CartPole-v1", "SAC, Pendulum-v1", "TD3, Pendulum-v1")
 STEPS = ("DQN", "SAC", "TD3")
 

@@ -22,17 +22,17 @@ Fetch = Callable[[Tensor], Mapping[str, Any]]
 ROLES = ("obs", "action", "reward", "next_obs", "discount", "context")
 
 
-class Column:
-    """One field of all slots, read where and when it is asked for."""
+class Columns(dict[str, Tensor]):
+    """Fields [N, …] of all slots: fetched when first asked for, kept until something is written."""
 
-    def __init__(self, fetch: Fetch, name: str) -> None:
-        self.fetch, self.name = fetch, name
+    def __init__(self, fetch: Fetch, slots: int) -> None:
+        super().__init__()
+        self.fetch, self.slots = fetch, torch.arange(slots)
 
-    def index_select(self, dim: int, slots: Tensor) -> Tensor:
-        """The field [M, …] of slots int64[M]; `dim` is 0. Each slot is read once."""
-        asked, place = slots.unique(return_inverse=True)
-        column: Tensor = self.fetch(asked)[self.name]
-        return column[place]
+    def __missing__(self, name: str) -> Tensor:
+        column: Tensor = self.fetch(self.slots)[name]
+        self[name] = column
+        return column
 
 
 class ForeignArena:
@@ -41,7 +41,7 @@ class ForeignArena:
     def __init__(self, slots: int, fetch: Fetch) -> None:
         self.rows = torch.arange(slots).view(1, slots, 1)
         self.fetch, self.layout = fetch, self
-        self.columns = {name: Column(fetch, name) for name in ("obs", "action", "reward", "next_obs")}
+        self.columns = Columns(fetch, slots)
 
     def position(self, lane: Tensor, slot: Tensor) -> Tensor:
         """Where a slot lies in `columns`: there is one lane."""
@@ -107,6 +107,7 @@ def store(memory: CrystalMemory, write: Callable[[Tensor], None], ended: Tensor)
     memory.time += count
     slots: Tensor = ledger.place(torch.ones(1, count, dtype=torch.bool))
     write(slots[0])
+    memory.arena.columns.clear()
     ledger.written(slots)
     memory.steps += count
     if memory.params.every_episode:
