@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 from benchmarks.learning import difference
@@ -64,7 +65,11 @@ def parts(library: str, found: dict[str, Any]) -> str:
         apart = "" if each is first else f"{d['difference']:+.0f} [{d['low']:.0f}, {d['high']:.0f}]"
         rows.append([name, f"{d['ours']:.0f}", apart])
     minutes = sum(each["seconds"] for each in found.values()) / 60
-    how = f"`python -m benchmarks.adoption parts`, {minutes:.0f} minutes of one core."
+    spread = stdev(first["scores"])
+    how = (
+        f"Standard deviation between seeds, uniform memory: {spread:.0f}. `python -m benchmarks.adoption parts`, "
+        f"{minutes:.0f} minutes of one core."
+    )
     head = [f"{len(first['scores'])} seeds", "mean return", "difference [95 %, Welch]"]
     return "\n\n".join([table(head, rows), how])
 
