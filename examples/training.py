@@ -24,4 +24,5 @@ def main(doc: str | None, train: Train, steps: int) -> None:
     params = CrystalParams.anchored() if given.memory == "crystal" else None
     returns = train(params, given.seed, given.steps, given.out)
     last = returns[-20:]
-    print(f"{given.memory}: {len(returns)} episodes, mean return of the last {len(last)}: {sum(last) / len(last):.1f}")
+    mean = sum(last) / len(last) if last else float("nan")
+    print(f"{given.memory}: {len(returns)} episodes, mean return of the last {len(last)}: {mean:.1f}")
