@@ -100,7 +100,6 @@ def train(args: Args, params: CrystalParams | None = None) -> list[float]:
     rng = np.random.default_rng(args.seed)
     torch.manual_seed(args.seed)
     envs = gym.vector.SyncVectorEnv([lambda: gym.make(args.env)] * args.envs)
-    envs.action_space.seed(args.seed)
     size, actions = int(np.prod(envs.single_observation_space.shape)), int(envs.single_action_space.n)
     agent, memory = Agent(args, size, actions), make_memory(args, size, actions, params)
     returns: list[float] = []
@@ -110,7 +109,7 @@ def train(args: Args, params: CrystalParams | None = None) -> list[float]:
         epsilon = max(0.05, 1 - 0.95 * step / (args.exploration * args.steps))
         with torch.no_grad():
             action = agent.q(torch.as_tensor(obs)).argmax(1).numpy()
-        action = np.where(rng.random(args.envs) < epsilon, envs.action_space.sample(), action)
+        action = np.where(rng.random(args.envs) < epsilon, rng.integers(actions, size=args.envs), action)
         next_obs, reward, terminated, truncated, _ = envs.step(action)
         # After an episode's end Gymnasium resets with the next step: that step is no transition.
         memory.add(Transition(obs, action, reward, next_obs, terminated, truncated), valid=~ended)
