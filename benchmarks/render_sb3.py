@@ -19,8 +19,8 @@ sys.path += [str(ROOT), str(ROOT / "examples")]
 from continual_figure import draw, interval, table  # noqa: E402
 from scipy import stats  # noqa: E402
 
+from benchmarks.learning import difference  # noqa: E402
 from benchmarks.render import table as markdown  # noqa: E402
-from benchmarks.sb3_equivalence import difference  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "integrations" / "sb3.md"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,20 +19,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import stats
 from stable_baselines3 import SAC, TD3
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.noise import NormalActionNoise
 
-from crystalrl import CrystalParams
 from crystalrl.integrations.sb3 import Consolidate, CrystalReplayBuffer
 
-PLAIN = CrystalParams.anchored(
-    alpha=0.0, sigma=0.0, settle=None, gate=0.0, kappa=0.0, nu=0.0, w3=0.0, interference="none", backup=0.0,
-    capacity=(1.0, 0.0, 0.0), batch=(1.0, 0.0, 0.0),
-)  # fmt: skip
-"""c ≡ 0, no gate, no anchors, uniform draws: plain replay."""
+sys.path += [str(Path(__file__).parent.parent)]
+
+from benchmarks.learning import PLAIN, difference
+
 ALGORITHMS: dict[str, Any] = {"SAC": SAC, "TD3": TD3}
 BUFFERS: dict[str, Any] = {
     "stock": (None, {}),
@@ -76,25 +74,6 @@ def run(task: Task, algorithm: str, buffer: str, seed: int) -> dict[str, Any]:
     score, _ = evaluate_policy(model, make_vec_env(task.env, 10, seed=10_000 + seed), 20)
     seconds = process_time() - start
     return {"algorithm": algorithm, "buffer": buffer, "seed": seed, "score": float(score), "seconds": seconds}
-
-
-def difference(runs: list[dict[str, Any]], algorithm: str, buffer: str = "plain") -> dict[str, float]:
-    """Mean returns, their difference, its 95 % interval (Welch), and half of the 95 % interval of stock's mean."""
-    scores = {
-        name: np.array([r["score"] for r in runs if r["algorithm"] == algorithm and r["buffer"] == name])
-        for name in ("stock", buffer)
-    }
-    ours, stock = scores[buffer], scores["stock"]
-    interval = stats.ttest_ind(ours, stock, equal_var=False).confidence_interval()
-    spread = stats.t.ppf(0.975, len(stock) - 1) * stats.sem(stock)
-    return {
-        "ours": float(ours.mean()),
-        "stock": float(stock.mean()),
-        "difference": float(ours.mean() - stock.mean()),
-        "low": float(interval.low),
-        "high": float(interval.high),
-        "stock_half_interval": float(spread),
-    }
 
 
 def main() -> None:

@@ -42,17 +42,15 @@ class Args:
     """Folder for the network and the memory."""
 
 
-def make_memory(args: Args, envs: gym.vector.SyncVectorEnv) -> UniformMemory | PrioritizedMemory | CrystalMemory:
-    observation_space, action_space = envs.single_observation_space, envs.single_action_space
-    spaces = (observation_space, action_space, args.capacity)
-    if args.memory == "uniform":
-        return UniformMemory.from_spaces(*spaces, envs=args.envs, gamma=args.gamma, seed=args.seed)
-    if args.memory == "prioritized":
-        return PrioritizedMemory.from_spaces(*spaces, envs=args.envs, gamma=args.gamma, seed=args.seed)
-    return CrystalMemory(
-        args.capacity, obs=observation_space.shape, action=int(action_space.n), params=CrystalParams.anchored(),
-        anchor={"q": (int(action_space.n),)}, envs=args.envs, gamma=args.gamma, seed=args.seed,
-    )  # fmt: skip
+Memory = UniformMemory | PrioritizedMemory | CrystalMemory
+
+
+def make_memory(args: Args, size: int, actions: int, params: CrystalParams | None) -> Memory:
+    kinds = {"uniform": UniformMemory, "prioritized": PrioritizedMemory, "crystal": CrystalMemory}
+    options = {"obs": (size,), "action": actions, "envs": args.envs, "gamma": args.gamma, "seed": args.seed}
+    if args.memory == "crystal":
+        options |= {"params": params or CrystalParams.anchored(), "anchor": {"q": (actions,)}}
+    return kinds[args.memory](args.capacity, **options)
 
 
 def judge(q_network: nn.Module, target_network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -70,33 +68,48 @@ def loss_of(q: Tensor, error: Tensor, batch: Batch) -> Tensor:
     return loss
 
 
-def train(args: Args) -> list[float]:
-    """Returns of the episodes, in the order in which they ended."""
+class Agent:
+    def __init__(self, args: Args, size: int, actions: int) -> None:
+        self.args = args
+        self.q, self.target = (
+            nn.Sequential(nn.Linear(size, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, actions))
+            for _ in range(2)
+        )
+        self.target.load_state_dict(self.q.state_dict())
+        self.optimizer = torch.optim.Adam(self.q.parameters(), lr=args.learning_rate)
+
+    def update(self, memory: Memory) -> None:
+        """One gradient step."""
+        batch = memory.sample(self.args.batch_size)
+        q, error = judge(self.q, self.target, batch)
+        self.optimizer.zero_grad()
+        loss_of(q, error, batch).backward()
+        self.optimizer.step()
+        memory.update(batch.index, error)  # memory
+        for slow, fast in zip(self.target.parameters(), self.q.parameters(), strict=True):
+            slow.data.lerp_(fast.data, self.args.target_rate)
+
+    @torch.no_grad()
+    def evaluate(self, batch: Batch) -> Evaluation:  # memory: what it asks when it consolidates
+        q, error = judge(self.q, self.target, batch)
+        return Evaluation(error, {"q": q})
+
+
+def train(args: Args, params: CrystalParams | None = None) -> list[float]:
+    """Returns of the episodes, in the order in which they ended; `params` of a crystal memory if not the default."""
     rng = np.random.default_rng(args.seed)
     torch.manual_seed(args.seed)
     envs = gym.vector.SyncVectorEnv([lambda: gym.make(args.env)] * args.envs)
     size, actions = int(np.prod(envs.single_observation_space.shape)), int(envs.single_action_space.n)
-    q_network, target_network = (
-        nn.Sequential(nn.Linear(size, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, actions))
-        for _ in range(2)
-    )
-    target_network.load_state_dict(q_network.state_dict())
-    optimizer = torch.optim.Adam(q_network.parameters(), lr=args.learning_rate)
-    memory = make_memory(args, envs)
-
-    def evaluate(batch: Batch) -> Evaluation:  # memory: what it asks when it consolidates
-        with torch.no_grad():
-            q, error = judge(q_network, target_network, batch)
-        return Evaluation(error, {"q": q})
-
+    agent, memory = Agent(args, size, actions), make_memory(args, size, actions, params)
     returns: list[float] = []
     score, ended = np.zeros(args.envs), np.zeros(args.envs, dtype=bool)
     obs, _ = envs.reset(seed=args.seed)
     for step in range(0, args.steps, args.envs):
         epsilon = max(0.05, 1 - 0.95 * step / (args.exploration * args.steps))
         with torch.no_grad():
-            action = q_network(torch.as_tensor(obs)).argmax(1).numpy()
-        action = np.where(rng.random(args.envs) < epsilon, envs.action_space.sample(), action)
+            action = agent.q(torch.as_tensor(obs)).argmax(1).numpy()
+        action = np.where(rng.random(args.envs) < epsilon, rng.integers(actions, size=args.envs), action)
         next_obs, reward, terminated, truncated, _ = envs.step(action)
         # After an episode's end Gymnasium resets with the next step: that step is no transition.
         memory.add(Transition(obs, action, reward, next_obs, terminated, truncated), valid=~ended)
@@ -106,19 +119,12 @@ def train(args: Args) -> list[float]:
         if step < args.learning_starts:
             continue
         for _ in range(args.updates):
-            batch = memory.sample(args.batch_size)
-            q, error = judge(q_network, target_network, batch)
-            optimizer.zero_grad()
-            loss_of(q, error, batch).backward()
-            optimizer.step()
-            memory.update(batch.index, error)  # memory
-            for slow, fast in zip(target_network.parameters(), q_network.parameters(), strict=True):
-                slow.data.lerp_(fast.data, args.target_rate)
+            agent.update(memory)
         if memory.due:  # memory
-            memory.consolidate(evaluate)  # memory
+            memory.consolidate(agent.evaluate)  # memory
     if args.out is not None:
         args.out.mkdir(parents=True, exist_ok=True)
-        torch.save(q_network.state_dict(), args.out / "q_network.pt")
+        torch.save(agent.q.state_dict(), args.out / "q_network.pt")
         memory.save(args.out / "memory.safetensors")
     return returns
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -32,8 +32,7 @@ class Args:
     learning_rate: float = 2e-3
     gamma: float = 0.95
     target_rate: float = 0.02
-    out: Path | None = None
-    """Folder for the networks and the memory."""
+    out: Path | None = None  # folder for the networks and the memory
 
 
 def network(inputs: int, outputs: int) -> nn.Sequential:
@@ -50,7 +49,9 @@ class Agent(nn.Module):
         )
         self.targets.load_state_dict(self.critics.state_dict())
         self.log_temperature = nn.Parameter(torch.zeros(1))
-        self.scale = torch.as_tensor(env.action_space.high)
+        self.args, self.scale = args, torch.as_tensor(env.action_space.high)
+        self.actor_optimizer = torch.optim.Adam([*self.actor.parameters(), self.log_temperature], args.learning_rate)
+        self.critic_optimizer = torch.optim.Adam(self.critics.parameters(), args.learning_rate)
 
     def policy(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log σ [B, A] before tanh."""
@@ -77,29 +78,47 @@ class Agent(nn.Module):
         q = self.q(self.critics, batch.obs, batch.action)
         return q, target[:, None] - q
 
+    def update(self, memory: Any) -> None:
+        batch = memory.sample(self.args.batch_size)
+        q, error = self.judge(batch)
+        critic_loss = (batch.weight * 0.5 * (error**2).sum(1)).mean()  # memory: the weight
+        mean, log_std = self.policy(batch.obs)
+        new_action, log_prob = self.act(mean, log_std)
+        temperature, value = self.log_temperature.exp(), self.q(self.critics, batch.obs, new_action).amin(-1)
+        actor_loss = (temperature.detach() * log_prob - value).mean()
+        actor_loss = actor_loss - (temperature * (log_prob.detach() - self.actions)).mean()
+        if batch.anchor is not None:  # memory
+            critic_loss = critic_loss + squared_pull(batch.anchor["q"], q)  # memory
+            actor_loss = actor_loss + gaussian_pull(batch.anchor["policy"], mean, log_std)  # memory
+        for optimizer, loss in ((self.actor_optimizer, actor_loss), (self.critic_optimizer, critic_loss)):
+            optimizer.zero_grad()  # the actor first: its loss has put gradients into the critics, cleared here
+            loss.backward()
+            optimizer.step()
+        memory.update(batch.index, error.abs().mean(1))  # memory
+        for slow, fast in zip(self.targets.parameters(), self.critics.parameters(), strict=True):
+            slow.data.lerp_(fast.data, self.args.target_rate)
+
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:  # memory: what it asks when it consolidates
         q, error = self.judge(batch)
         return Evaluation(error.abs().mean(1), {"q": q, "policy": torch.cat(self.policy(batch.obs), -1)})
 
 
-def make_memory(args: Args, env: gym.Env) -> UniformMemory | PrioritizedMemory | CrystalMemory:
+def make_memory(args: Args, env: gym.Env, params: CrystalParams | None) -> Any:
     kinds = {"uniform": UniformMemory, "prioritized": PrioritizedMemory, "crystal": CrystalMemory}
     options = {"obs": env.observation_space.shape, "action": env.action_space.shape, "gamma": args.gamma}
     if args.memory == "crystal":
         anchor = {"q": (2,), "policy": (2 * env.action_space.shape[0],)}
-        options |= {"params": CrystalParams.anchored(), "anchor": anchor}
+        options |= {"params": params or CrystalParams.anchored(), "anchor": anchor}
     return kinds[args.memory](args.capacity, seed=args.seed, **options)
 
 
-def train(args: Args) -> list[float]:
-    """Returns of the episodes."""
+def train(args: Args, params: CrystalParams | None = None) -> list[float]:
+    """Returns of the episodes; `params` of a crystal memory if not the default."""
     torch.manual_seed(args.seed)
     env = gym.make(args.env)
     env.action_space.seed(args.seed)
-    agent, memory = Agent(args, env), make_memory(args, env)
-    critic_optimizer = torch.optim.Adam(agent.critics.parameters(), lr=args.learning_rate)
-    actor_optimizer = torch.optim.Adam([*agent.actor.parameters(), agent.log_temperature], lr=args.learning_rate)
+    agent, memory = Agent(args, env), make_memory(args, env, params)
     returns, score = [], 0.0
     obs, _ = env.reset(seed=args.seed)
     for step in range(args.steps):
@@ -111,28 +130,10 @@ def train(args: Args) -> list[float]:
         memory.add(Transition(obs, action, reward, next_obs, terminated, truncated))
         score, obs = score + float(reward), next_obs
         if terminated or truncated:
-            returns.append(score)
-            score, (obs, _) = 0.0, env.reset()
+            returns, score, (obs, _) = [*returns, score], 0.0, env.reset()
         if step < args.learning_starts:
             continue
-        batch = memory.sample(args.batch_size)
-        q, error = agent.judge(batch)
-        critic_loss = (batch.weight * 0.5 * (error**2).sum(1)).mean()  # memory: the weight
-        mean, log_std = agent.policy(batch.obs)
-        new_action, log_prob = agent.act(mean, log_std)
-        temperature, value = agent.log_temperature.exp(), agent.q(agent.critics, batch.obs, new_action).amin(-1)
-        actor_loss = (temperature.detach() * log_prob - value).mean()
-        actor_loss = actor_loss - (temperature * (log_prob.detach() - agent.actions)).mean()
-        if batch.anchor is not None:  # memory
-            critic_loss = critic_loss + squared_pull(batch.anchor["q"], q)  # memory
-            actor_loss = actor_loss + gaussian_pull(batch.anchor["policy"], mean, log_std)  # memory
-        for optimizer, loss in ((actor_optimizer, actor_loss), (critic_optimizer, critic_loss)):
-            optimizer.zero_grad()  # the actor first: its loss has put gradients into the critics, cleared here
-            loss.backward()
-            optimizer.step()
-        memory.update(batch.index, error.abs().mean(1))  # memory
-        for slow, fast in zip(agent.targets.parameters(), agent.critics.parameters(), strict=True):
-            slow.data.lerp_(fast.data, args.target_rate)
+        agent.update(memory)
         if memory.due:  # memory
             memory.consolidate(agent.evaluate)  # memory
     if args.out is not None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.sb3_equivalence import ALGORITHMS, BUFFERS, TASKS, difference, run
+from benchmarks.learning import difference
+from benchmarks.sb3_equivalence import ALGORITHMS, BUFFERS, TASKS, run
 
 STORED = Path(__file__).parents[2] / "benchmarks" / "results" / "sb3_pendulum.json"
 

@@ -60,10 +60,11 @@ def test_the_crystal_buffer_keeps_what_the_stock_buffer_forgets(monkeypatch: Any
     assert min(stock[2]["A"], stock[2]["B"]) < 40
 
 
-def test_the_torchrl_example_learns_and_saves(tmp_path: Path) -> None:
-    printed = python("torchrl_dqn.py", "--steps", "900", "--out", str(tmp_path / "buffer"), at=tmp_path)
+@pytest.mark.parametrize("name", ["torchrl_dqn", "torchrl_pendulum", "tianshou_dqn", "tianshou_sac"])
+def test_an_example_of_another_library_learns_and_saves(name: str, tmp_path: Path) -> None:
+    printed = python(f"{name}.py", "--steps", "900", "--out", str(tmp_path / "saved"), at=tmp_path)
     assert "crystal: " in printed
-    assert (tmp_path / "buffer" / "sampler" / "memory.safetensors").exists()
+    assert (tmp_path / "saved" / "sampler" / "memory.safetensors" if "torchrl" in name else tmp_path / "saved").exists()
 
 
 def test_the_offline_example_ranks_and_exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,9 +72,3 @@ def test_the_offline_example_ranks_and_exports(tmp_path: Path, monkeypatch: pyte
     printed = python("minari_offline.py", "--episodes", "6", "--updates", "100", at=tmp_path)
     assert "highest c: " in printed
     assert "exported " in printed
-
-
-def test_the_tianshou_example_learns_and_saves(tmp_path: Path) -> None:
-    printed = python("tianshou_dqn.py", "--steps", "900", "--out", str(tmp_path / "memory.safetensors"), at=tmp_path)
-    assert "crystal: " in printed
-    assert (tmp_path / "memory.safetensors").exists()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -130,16 +128,6 @@ def test_demonstrations_are_crystals_at_once_and_outlive_what_comes_later() -> N
     assert torch.equal(memory.batch_of(slots).obs, torch.cat([torch.as_tensor(e.observations[:-1]) for e in dataset]))
     batch = memory.sample(100)
     assert int((memory.ledger.phase[0, batch.index] == 3).sum()) >= 50
-
-
-def test_a_saved_memory_goes_on_in_another_process(tmp_path: Path) -> None:
-    memory = memory_of(record())
-    memory.consolidate(evaluate)
-    memory.save(tmp_path / "memory.safetensors")
-    script = "import sys, crystalrl; print(crystalrl.load_memory(sys.argv[1]).sample(32).index.tolist())"
-    command = [sys.executable, "-c", script, str(tmp_path / "memory.safetensors")]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert told.strip() == str(memory.sample(32).index.tolist())
 
 
 def test_what_cannot_be_is_refused() -> None:

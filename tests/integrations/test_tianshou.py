@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tianshou.data import Batch
+from tianshou.data import Batch, VectorReplayBuffer
 from tianshou.utils.torch_utils import policy_within_training_step
 from torch import Tensor
 from torch.distributions import Normal, kl_divergence
@@ -19,7 +18,19 @@ from torch.distributions import Normal, kl_divergence
 from crystalrl import CheckpointError, CrystalParams
 from crystalrl.integrations.tianshou import CrystalReplayBuffer
 from tests.integrations.test_gradients import difference, varied
-from tests.integrations.tianshou_models import ANCHORS, ENVS, GAMMA, NO_ANCHORS, A, algorithm, make, step, trained
+from tests.integrations.tianshou_models import (
+    ANCHORS,
+    ENVS,
+    GAMMA,
+    NO_ANCHORS,
+    A,
+    D,
+    algorithm,
+    make,
+    step,
+    train,
+    trained,
+)
 
 
 def gradients(module: Any) -> list[Tensor]:
@@ -174,28 +185,89 @@ def test_every_sample_is_what_was_added_and_statistics_are_those_of_the_episodes
     assert samples.weight.shape == (50,)
 
 
-RESUME = """
-import sys, numpy as np
-from tests.integrations.tianshou_models import make
-made, buffer = make(sys.argv[1])
-buffer.load(sys.argv[2])
-for _ in range(2):
-    samples, slots = buffer.sample(32)
-    print(slots.tolist(), samples.weight.tolist(), samples.obs.tolist())
-"""
+def several_steps(made: Any, stream: list[Batch], here: set[tuple[float, ...]]) -> dict[tuple[float, ...], float]:
+    """Returns over up to three steps by first observation, step after step, while the next step is `here`."""
+    found = {}
+    for k, first in enumerate(stream):
+        for env in range(ENVS):
+            total = 0.0
+            for n, later in enumerate(stream[k : k + 3]):
+                if n and tuple(later.obs[env]) not in here:
+                    break
+                total, last = total + GAMMA**n * float(later.rew[env]), (n, later)
+                if later.terminated[env] or later.truncated[env]:
+                    break
+            n, later = last
+            after = torch.as_tensor(later.obs_next[env][None])
+            with torch.no_grad():
+                best = int(made.policy.model(after)[0].argmax())
+                value = float(made.model_old(after)[0][0, best]) * (not later.terminated[env])
+            found[tuple(first.obs[env])] = total + GAMMA ** (n + 1) * value
+    return found
 
 
-def test_a_saved_buffer_gives_the_next_batches_in_another_process(tmp_path: Path) -> None:
-    _, buffer = trained("SAC")
+@pytest.mark.parametrize("slots", [4000, 120], ids=["all kept", "some overwritten"])
+def test_returns_over_several_steps_follow_each_episode_as_far_as_it_is_kept(slots: int) -> None:
+    made, buffer = make("DQN", slots=slots, n_step_return_horizon=3)
+    rng = np.random.default_rng(0)
+    stream = [step("DQN", rng) for _ in range(100)]
+    train(made, buffer, stream)
+    drawn = buffer.sample_indices(0)
+    samples = made._preprocess_batch(buffer[drawn], buffer, drawn)
+    here = {tuple(row) for row in buffer._meta.obs[: buffer.memory.ledger.used].tolist()}
+    wanted = several_steps(made, stream, here)
+    for obs, found in zip(samples.obs.tolist(), samples.returns.flatten().tolist(), strict=True):
+        assert found == pytest.approx(wanted[tuple(obs)], rel=1e-4, abs=1e-5)
+    assert (len(here) == 4 * len(stream)) == (slots == 4000)
+    steps = np.arange(slots)
+    linked = buffer.next(steps) != steps
+    assert (buffer.prev(buffer.next(steps))[linked] == steps[linked]).all()
+    if slots == 4000:  # then it is what Tianshou's own buffer gives
+        own = VectorReplayBuffer(slots, ENVS)
+        for given in stream:
+            own.add(given, buffer_ids=np.arange(ENVS))
+        every = own.sample_indices(0)
+        theirs = made._preprocess_batch(own[every], own, every)
+        known = dict(zip(map(tuple, theirs.obs.tolist()), theirs.returns.flatten().tolist(), strict=True))
+        ours = [known[tuple(obs)] for obs in samples.obs.tolist()]
+        np.testing.assert_allclose(samples.returns.flatten().numpy(), ours, rtol=1e-5)
+
+
+PARTS = {"a": slice(0, 1), "b": slice(1, D)}
+
+
+def as_dict(given: Batch, masked: bool) -> Batch:
+    """The same step with its observations in parts, or beside a mask that allows every action."""
+    whole = given.to_dict()
+    for name in ("obs", "obs_next"):
+        parts: dict[str, Any] = {part: whole[name][:, where] for part, where in PARTS.items()}
+        whole[name] = {"obs": whole[name], "mask": np.ones((ENVS, A), bool)} if masked else parts
+    return Batch(whole)
+
+
+@pytest.mark.parametrize(("name", "masked"), [("DQN", False), ("DQN", True), ("SAC", False)])
+def test_dict_observations_teach_what_the_same_numbers_in_one_array_teach(name: str, masked: bool) -> None:
+    rng = np.random.default_rng(0)
+    stream = [step(name, rng) for _ in range(60)]
+    params = replace(ANCHORS, w2=0.0, w3=0.0) if masked else ANCHORS  # states are compared with their masks
+    one, two = make(name, params), make(name, params)
+    train(*one, stream)
+    train(*two, [as_dict(given, masked) for given in stream])
+    for theirs, ours in zip(one[0].policy.parameters(), two[0].policy.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(two[1].memory.ledger.c, one[1].memory.ledger.c, rtol=1e-4, atol=1e-5)
+    assert float(one[1].memory.ledger.c.max()) > 0.5
+    whole, part = one[1].sample(16)[0], two[1].sample(16)[0]
+    if masked:
+        np.testing.assert_array_equal(part.obs.obs, whole.obs)
+        np.testing.assert_array_equal(part.obs_next.mask, True)
+    else:
+        np.testing.assert_array_equal(np.concatenate([part.obs.a, part.obs.b], 1), whole.obs)
+
+
+def test_a_file_for_another_buffer_is_refused(tmp_path: Path) -> None:
+    _, buffer = trained("SAC", steps=20)
     buffer.save(tmp_path / "memory.safetensors")
-    wanted = []
-    for _ in range(2):
-        samples, slots = buffer.sample(32)
-        wanted.append(f"{slots.tolist()} {samples.weight.tolist()} {samples.obs.tolist()}")
-    command = [sys.executable, "-c", RESUME, "SAC", str(tmp_path / "memory.safetensors")]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert [line for line in done.stdout.splitlines() if line.startswith("[")] == wanted
     with pytest.raises(CheckpointError, match="wanted 100 slots"):
         make("SAC", slots=100)[1].load(tmp_path / "memory.safetensors")
     with pytest.raises(CheckpointError, match="wanted params"):
@@ -209,8 +281,6 @@ def test_mistakes_are_refused_with_a_reason() -> None:
         buffer.add(step("DQN", rng))
     with pytest.raises(ValueError, match="huber_loss_delta: wanted None"):
         buffer.attach(algorithm("DQN", huber_loss_delta=1.0))
-    with pytest.raises(ValueError, match="n_step_return_horizon: wanted 1"):
-        buffer.attach(algorithm("DQN", n_step_return_horizon=3))
     with pytest.raises(TypeError, match="wanted one of DQN, SAC or a subclass, got Linear"):
         buffer.attach(torch.nn.Linear(1, 1))
     _made, buffer = make("DQN")
@@ -219,12 +289,10 @@ def test_mistakes_are_refused_with_a_reason() -> None:
     with pytest.raises(ValueError, match="rew: wanted finite numbers"):
         buffer.add(given)
     given = step("DQN", rng)
-    given.obs = Batch(a=given.obs)
-    with pytest.raises(TypeError, match="dict observations are not supported"):
+    given.obs = Batch(a=Batch(b=given.obs))
+    with pytest.raises(TypeError, match=r"obs.a: wanted an array of numbers, got Batch: dicts within dicts"):
         buffer.add(given)
     buffer.add(step("DQN", rng))
-    with pytest.raises(RuntimeError, match="the one before or after"):
-        buffer.next(np.array([0]))
     _, slots = buffer.sample(4)
     with pytest.raises(RuntimeError, match="trained on other arrays than sample"):
         buffer.update_weight(slots, np.zeros(4))

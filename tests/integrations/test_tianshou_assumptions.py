@@ -94,3 +94,14 @@ def test_collectors_add_to_buffers_and_look_up_ended_episodes_as_we_expect() -> 
     assert list(inspect.signature(ReplayBufferManager.add).parameters) == ["self", "batch", "buffer_ids"], BUFFER
     source = inspect.getsource(Collector)
     assert "self.buffer.get_buffer_indices(ep_start_idx, ep_stop_idx)" in source, f"update get_buffer_indices; {BUFFER}"
+
+
+def test_returns_over_several_steps_are_looked_up_step_by_step_and_end_where_the_next_step_is_missing() -> None:
+    source = inspect.getsource(Algorithm.compute_nstep_return)
+    for part in ("buffer.next(", "buffer.done.copy()", "end_flag_B[buffer.unfinished_index()] = True"):
+        assert part in source, f"wanted {part}, which next() and unfinished_index() answer; {BUFFER}"
+
+
+def test_dqn_shows_its_network_the_part_of_a_dict_observation_that_is_called_obs() -> None:
+    source = inspect.getsource(type(algorithm("DQN").policy).forward)
+    assert 'obs.obs if hasattr(obs, "obs") else obs' in source, f"update _armed; {LEARNERS}"

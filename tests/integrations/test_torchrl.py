@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,11 +91,16 @@ def test_storage_fills_densely_and_every_sample_is_what_was_written() -> None:
     assert torch.equal(kept["terminated"], buffer.storage.get(kept["index"])["next", "terminated"][:, 0])
 
 
-def test_the_memory_over_a_foreign_storage_is_the_memory_over_its_own() -> None:
+@pytest.mark.parametrize("exact", [16_384, 100], ids=["all pairs", "kept lists"])
+def test_the_memory_over_a_foreign_storage_is_the_memory_over_its_own(
+    exact: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Same data, same critic: c, phases, utilities and draws agree with a CrystalMemory that stores the data itself."""
     from crystalrl import CrystalMemory, Transition
     from crystalrl.integrations.timing import consolidate
+    from crystalrl.memory import crystal
 
+    monkeypatch.setitem(crystal.EXACT, "cpu", exact)  # above it neighbour lists are kept
     params = CrystalParams.anchored(time_unit=20, every=50, alpha=2.0)
     loss, sampler, buffer = make("DQN", params, slots=200)
     own = CrystalMemory(200, obs=(3,), action=2, params=params, anchor={"q": (2,)}, envs=50, gamma=1.0, seed=3)
@@ -119,38 +121,7 @@ def test_the_memory_over_a_foreign_storage_is_the_memory_over_its_own() -> None:
         consolidate(own, lambda given: loss.evaluate(buffer.storage.get(given.index.clamp_max(own.ledger.used - 1))))
         for name in ("c", "utility", "suspicion", "phase"):
             torch.testing.assert_close(getattr(sampler.memory.ledger, name), getattr(own.ledger, name))
-
-
-RESUME = """
-import sys, torch
-from tests.integrations.torchrl_models import make
-loss, sampler, buffer = make(sys.argv[1])
-loss.load_state_dict(torch.load(sys.argv[2] + "/loss.pt", weights_only=True))
-buffer.loads(sys.argv[2] + "/buffer")
-for _ in range(2):
-    batch = buffer.sample()
-    loss(batch)
-    print(batch["index"].tolist(), batch["memory", "weight"].tolist(), batch["observation"].tolist())
-"""
-
-
-@pytest.mark.parametrize("name", ["SAC"])
-def test_a_saved_buffer_gives_the_next_batches_in_another_process(name: str, tmp_path: Path) -> None:
-    loss, _sampler, buffer = trained(name)
-    torch.save(loss.state_dict(), tmp_path / "loss.pt")
-    buffer.dumps(tmp_path / "buffer")
-    wanted = []
-    for _ in range(2):
-        batch = buffer.sample()
-        torch.manual_seed(0)
-        loss.report = None
-        loss(batch)
-        wanted.append(f"{batch['index'].tolist()} {batch['memory', 'weight'].tolist()} {batch['observation'].tolist()}")
-    command = [sys.executable, "-c", RESUME.replace("    loss(batch)\n", ""), name, str(tmp_path)]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    lines = [line for line in done.stdout.splitlines() if line.startswith("[")]
-    assert lines == wanted
+    assert (sampler.memory.vicinity is None) == (own.vicinity is None) == (exact > 200)
 
 
 @pytest.mark.parametrize("name", LOSSES)

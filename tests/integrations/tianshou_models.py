@@ -26,22 +26,35 @@ NO_ANCHORS = CrystalParams.anchored(**QUICK | {"settle": None}, kappa=0.0)
 ANCHORS = CrystalParams.anchored(**QUICK, kappa=0.7)
 
 
+class Joined(torch.nn.Module):
+    """A network that takes the parts of a dict observation side by side."""
+
+    def __init__(self, network: torch.nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, obs: Any, *args: Any, **options: Any) -> Any:
+        if isinstance(obs, Batch):
+            obs = np.concatenate([obs[part] for part in sorted(obs.get_keys())], 1)
+        return self.network(obs, *args, **options)
+
+
 def algorithm(name: str, **options: Any) -> Any:
     torch.manual_seed(0)
     optim = AdamOptimizerFactory(lr=1e-3)
     if name == "DQN":
         space = gym.spaces.Discrete(A)
         policy = DiscreteQLearningPolicy(
-            model=Net(state_shape=(D,), action_shape=A, hidden_sizes=[16, 16]),
+            model=Joined(Net(state_shape=(D,), action_shape=A, hidden_sizes=[16, 16])),
             action_space=space,
             observation_space=OBS,
         )
         return DQN(policy=policy, optim=optim, gamma=GAMMA, target_update_freq=10, **options)
     space = gym.spaces.Box(-1, 1, (A,), np.float32)
 
-    def critic() -> ContinuousCritic:
+    def critic() -> Joined:
         net = Net(state_shape=(D,), action_shape=(A,), hidden_sizes=[16, 16], concat=True)
-        return ContinuousCritic(preprocess_net=net)
+        return Joined(ContinuousCritic(preprocess_net=net))
 
     actor = ContinuousActorProbabilistic(
         preprocess_net=Net(state_shape=(D,), hidden_sizes=[16, 16]),
@@ -50,7 +63,7 @@ def algorithm(name: str, **options: Any) -> Any:
         conditioned_sigma=True,
     )
     return SAC(
-        policy=SACPolicy(actor=actor, action_space=space, observation_space=OBS),
+        policy=SACPolicy(actor=Joined(actor), action_space=space, observation_space=OBS),
         policy_optim=optim,
         critic=critic(),
         critic_optim=optim,
@@ -72,8 +85,10 @@ def step(name: str, rng: np.random.Generator) -> Batch:
     )
 
 
-def make(name: str, params: CrystalParams | None = None, slots: int = 300) -> tuple[Any, CrystalReplayBuffer]:
-    made = algorithm(name)
+def make(
+    name: str, params: CrystalParams | None = None, slots: int = 300, **options: Any
+) -> tuple[Any, CrystalReplayBuffer]:
+    made = algorithm(name, **options)
     buffer = CrystalReplayBuffer(slots, ENVS, params or ANCHORS, seed=3)
     buffer.attach(made)
     return made, buffer
@@ -82,11 +97,15 @@ def make(name: str, params: CrystalParams | None = None, slots: int = 300) -> tu
 def trained(name: str, params: CrystalParams | None = None, steps: int = 80) -> tuple[Any, CrystalReplayBuffer]:
     """After some steps of every environment, with a gradient step each."""
     made, buffer = make(name, params)
-    rng = np.random.default_rng(0)
+    train(made, buffer, [step(name, rng) for rng in [np.random.default_rng(0)] for _ in range(steps)])
+    return made, buffer
+
+
+def train(made: Any, buffer: Any, stream: list[Batch]) -> None:
+    """Add steps of every environment, with a gradient step each."""
     torch.manual_seed(1)
     with policy_within_training_step(made.policy), warnings.catch_warnings():
-        for k in range(steps):
-            buffer.add(step(name, rng))
+        for k, given in enumerate(stream):
+            buffer.add(given)
             if k > 10:
                 made.update(buffer=buffer, sample_size=32)
-    return made, buffer

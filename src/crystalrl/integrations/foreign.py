@@ -22,12 +22,30 @@ Fetch = Callable[[Tensor], Mapping[str, Any]]
 ROLES = ("obs", "action", "reward", "next_obs", "discount", "context")
 
 
+class Columns(dict[str, Tensor]):
+    """Fields [N, …] of all slots: fetched when first asked for, kept until something is written."""
+
+    def __init__(self, fetch: Fetch, slots: int) -> None:
+        super().__init__()
+        self.fetch, self.slots = fetch, torch.arange(slots)
+
+    def __missing__(self, name: str) -> Tensor:
+        column: Tensor = self.fetch(self.slots)[name]
+        self[name] = column
+        return column
+
+
 class ForeignArena:
     """Stands for an `Arena` where the payload is elsewhere. Invariant: the row of a slot is its number."""
 
     def __init__(self, slots: int, fetch: Fetch) -> None:
         self.rows = torch.arange(slots).view(1, slots, 1)
         self.fetch, self.layout = fetch, self
+        self.columns = Columns(fetch, slots)
+
+    def position(self, lane: Tensor, slot: Tensor) -> Tensor:
+        """Where a slot lies in `columns`: there is one lane."""
+        return slot
 
     @property
     def nbytes(self) -> int:
@@ -89,6 +107,7 @@ def store(memory: CrystalMemory, write: Callable[[Tensor], None], ended: Tensor)
     memory.time += count
     slots: Tensor = ledger.place(torch.ones(1, count, dtype=torch.bool))
     write(slots[0])
+    memory.arena.columns.clear()
     ledger.written(slots)
     memory.steps += count
     if memory.params.every_episode:

@@ -15,13 +15,15 @@ from torch import Tensor
 
 from crystalrl.integrations.foreign import anchored, borrow, store, structure
 from crystalrl.integrations.randomness import private_randomness
+from crystalrl.integrations.tianshou.columns import STORED, fields_of, nested, rows_of
 from crystalrl.integrations.tianshou.learners import Learner, learner_of
+from crystalrl.integrations.tianshou.links import Links, following
 from crystalrl.integrations.timing import consolidate
 from crystalrl.memory import CheckpointError, Consolidation, CrystalMemory, checkpoint
 from crystalrl.params import CrystalParams
 from crystalrl.types import Batch, Evaluation
 
-STORED = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next")
+LINKS = "after"
 
 
 class CrystalReplayBuffer(ReplayBufferManager):
@@ -39,6 +41,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
         self.learner: Learner | None = None
         self.report: Consolidation | None = None
         """Of the last consolidation."""
+        self.links = Links(self.maxsize, buffer_num)
         self._open: list[list[int]] = [[] for _ in range(buffer_num)]
         self._rewards = np.zeros(buffer_num)
         self._closed: dict[tuple[int, int], NDArray[np.int64]] = {}
@@ -68,22 +71,24 @@ class CrystalReplayBuffer(ReplayBufferManager):
     def reset(self, keep_statistics: bool = False) -> None:
         if self.memory is not None:
             self.memory.clear()
+        self.links.clear()
         self._open = [[] for _ in self._open]
         self._rewards[:] = 0
 
     def add(self, batch: Any, buffer_ids: Any = None) -> Any:
         """Slots, and for ended episodes their return and length, and the slot of their first step."""
         ids = np.arange(self.buffer_num) if buffer_ids is None else np.asarray(buffer_ids)
-        rows = _rows(batch, len(ids))
+        rows = rows_of(batch, len(ids))
         ended = torch.as_tensor(rows["done"])
         if self.memory is None:
             self._make(rows)
 
         def write(slots: Tensor) -> None:
             for name, row in rows.items():
-                self._meta[name][slots.numpy()] = row
+                self._column(name)[slots.numpy()] = row
 
         slots = store(self.held, write, ended).numpy()
+        self.links.write(slots, ids, rows["done"])
         returns, lengths, first = np.zeros(len(ids)), np.zeros(len(ids), int), np.zeros(len(ids), int)
         for k, env in enumerate(ids):
             self._open[env].append(int(slots[k]))
@@ -105,16 +110,24 @@ class CrystalReplayBuffer(ReplayBufferManager):
         self._allocate({name: (row.shape[1:], row.dtype) for name, row in rows.items()})
         space = learner.algorithm.policy.action_space
         with torch.no_grad():
-            outputs = learner.outputs(Samples({**first, "info": Samples()})) if anchored(self.params) else {}
-        shapes = structure(_fields(first), int(space.n) if hasattr(space, "n") else None)
+            samples = Samples({**nested(first), "info": Samples()})
+            outputs = learner.outputs(samples) if anchored(self.params) else {}
+        shapes = structure(fields_of(first), int(space.n) if hasattr(space, "n") else None)
         anchor = {name: tuple(output.shape[1:]) for name, output in outputs.items()}
         self.memory = borrow(self.maxsize, self._fetch, self.params, anchor, seed=self.seed, **shapes)
 
     def _allocate(self, columns: dict[str, tuple[tuple[int, ...], Any]]) -> None:
-        self._meta = Samples({name: np.zeros((self.maxsize, *shape), kind) for name, (shape, kind) in columns.items()})
+        empty = {name: np.zeros((self.maxsize, *shape), kind) for name, (shape, kind) in columns.items()}
+        self._names, self._meta = tuple(columns), Samples(nested(empty))
+
+    def _column(self, name: str) -> NDArray[Any]:
+        """What is stored under a name, or under a name within dict observations."""
+        outer, _, inner = name.partition(".")
+        column: NDArray[Any] = self._meta[outer][inner] if inner else self._meta[outer]
+        return column
 
     def _fetch(self, slots: Tensor) -> dict[str, Any]:
-        return _fields({name: self._meta[name][slots.numpy()] for name in STORED})
+        return fields_of({name: self._column(name)[slots.numpy()] for name in self._names})
 
     def sample_indices(self, batch_size: int | None) -> NDArray[np.int64]:
         """Drawn slots; for 0 or None all that hold an experience, in order of arrival."""
@@ -155,19 +168,26 @@ class CrystalReplayBuffer(ReplayBufferManager):
             return self.asked.evaluate(self[slots], self, slots)
 
     def unfinished_index(self) -> NDArray[np.int64]:
-        """None: with one-step returns nobody needs to know."""
-        return np.zeros(0, np.int64)
+        """Slots whose episode went on, but whose next step is not here, or not any more: returns over several steps
+        end there, and bootstrap.
+        """
+        missing: NDArray[np.int64] = np.flatnonzero((self.links.after < 0) & ~self._meta.done)
+        return missing
 
-    def _refuse_order(self, *_: Any) -> Any:
-        raise RuntimeError("CrystalReplayBuffer: wanted single experiences, got a request for the one before or after")
+    def next(self, index: Any) -> Any:
+        """Slots of the steps after; the same slot where there is none."""
+        return following(self.links.after, index)
 
-    prev = next = _refuse_order  # type: ignore[assignment]
+    def prev(self, index: Any) -> Any:
+        """Slots of the steps before; the same slot where there is none."""
+        return following(self.links.before, index)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write everything to one file, without pickle: loaded, the next batches are those that would have come."""
-        memory, columns = self.held, {name: torch.from_numpy(self._meta[name]) for name in STORED}
+        memory, columns = self.held, {name: self._column(name) for name in self._names} | {LINKS: self.links.after}
         header = {**memory._header(), "seed": self.seed}
-        checkpoint.write(path, header, {**memory.state_dict(), **{f"payload.{n}": t for n, t in columns.items()}})
+        payload = {f"payload.{name}": torch.from_numpy(column) for name, column in columns.items()}
+        checkpoint.write(path, header, {**memory.state_dict(), **payload})
 
     def load(self, path: str | PathLike[str]) -> None:
         """Continue from a file of `save`. Attach the algorithm first; then let the collector keep the contents:
@@ -176,9 +196,10 @@ class CrystalReplayBuffer(ReplayBufferManager):
         columns = {
             n.removeprefix("payload."): tensors.pop(n).numpy() for n in list(tensors) if n.startswith("payload.")
         }
-        if set(columns) != set(STORED) or len(columns["rew"]) != self.maxsize:
-            got = f"{len(columns.get('rew', ()))} with {sorted(columns)}"
-            raise CheckpointError(f"{path}: wanted {self.maxsize} slots with {sorted(STORED)}, got {got}")
+        found, after = {name.partition(".")[0] for name in columns}, columns.pop(LINKS, np.zeros(0, np.int64))
+        if found != {*STORED, LINKS} or len(after) != self.maxsize:
+            got = f"{len(after)} with {sorted(found)}"
+            raise CheckpointError(f"{path}: wanted {self.maxsize} slots with {sorted((*STORED, LINKS))}, got {got}")
         self._make(columns)
         own = json.loads(json.dumps(self.held._header()))  # lists for tuples, as in the file
         for name in ("kind", "structure", "params"):
@@ -186,33 +207,8 @@ class CrystalReplayBuffer(ReplayBufferManager):
                 raise CheckpointError(f"{path}: wanted {name} {own[name]}, got {header[name]}")
         self.held.load_state_dict(tensors)
         for name, column in columns.items():
-            self._meta[name][:] = column
+            self._column(name)[:] = column
+        self.links.load(after)
 
     def save_hdf5(self, path: str, compression: str | None = None) -> None:
         raise NotImplementedError("save_hdf5: wanted `save`, which keeps the memory's state, too")
-
-
-def _rows(batch: Any, count: int) -> dict[str, NDArray[Any]]:
-    """What is stored of a step of every environment."""
-    rows = {}
-    for name in STORED:
-        value = np.logical_or(batch.terminated, batch.truncated) if name == "done" else batch[name]
-        if isinstance(value, Samples):
-            raise TypeError(f"{name}: wanted an array, got a Batch: dict observations are not supported here")
-        rows[name] = np.asarray(value)
-        if rows[name].shape[:1] != (count,):
-            raise ValueError(f"{name}: wanted one row for each of {count} environments, got {rows[name].shape}")
-        if rows[name].dtype.kind == "f":
-            if not np.isfinite(rows[name]).all():
-                raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity")
-            if rows[name].dtype == np.float64 and name != "rew":
-                rows[name] = rows[name].astype(np.float32)
-    return rows
-
-
-def _fields(rows: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """Stored columns by the names that a memory has for them."""
-    names = {"obs": "obs", "act": "action", "rew": "reward", "obs_next": "next_obs"}
-    fields = {new: torch.from_numpy(np.ascontiguousarray(rows[old])) for old, new in names.items()}
-    fields["reward"] = fields["reward"].float()
-    return fields | {name: torch.from_numpy(rows[name]) for name in ("terminated", "truncated")}

@@ -58,7 +58,11 @@ class Learner:
         return None if self.batch is None or self.batch.anchor is None else self.batch.anchor.get(name)
 
     def _armed(self, inputs: tuple[Any, ...]) -> bool:
-        return self.batch is not None and torch.is_grad_enabled() and inputs[0] is self.samples.obs
+        """DQN shows its network only `obs.obs` of a dict observation that has it (beside a mask of actions)."""
+        if self.batch is None or not torch.is_grad_enabled():
+            return False
+        obs = self.samples.obs
+        return inputs[0] is obs or inputs[0] is getattr(obs, "obs", None)
 
     def told(self) -> Tensor:
         """|δ| [B] of the armed batch after it was trained on."""
@@ -158,7 +162,7 @@ LEARNERS: dict[str, type[Learner]] = {"DQN": DQN, "SAC": SAC}
 
 
 def learner_of(algorithm: Any) -> Learner:
-    """How to look at an algorithm; an error if it would lose weights or needs the order of experiences."""
+    """How to look at an algorithm; an error if it would lose weights."""
     for kind in type(algorithm).__mro__:
         if kind.__name__ in LEARNERS:
             break
@@ -166,7 +170,4 @@ def learner_of(algorithm: Any) -> Learner:
         raise TypeError(f"algorithm: wanted one of {', '.join(LEARNERS)} or a subclass, got {type(algorithm).__name__}")
     if getattr(algorithm, "huber_loss_delta", None) is not None:
         raise ValueError("huber_loss_delta: wanted None, since Tianshou's Huber loss leaves the weights out, got one")
-    steps = getattr(algorithm, "n_step", None) or getattr(algorithm, "n_step_return_horizon", 1)
-    if steps != 1:
-        raise ValueError(f"n_step_return_horizon: wanted 1, since experiences lie in no order here, got {steps}")
     return LEARNERS[kind.__name__](algorithm)

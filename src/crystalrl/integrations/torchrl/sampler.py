@@ -136,6 +136,7 @@ class CrystalSampler(Sampler):
         if self.memory is None:
             self.make(self._stored(torch.zeros(1, dtype=torch.int64)))
         self.held.load_state_dict(state_dict["memory"])
+        self.held.arena.columns.clear()
         self.loss.updates = state_dict["updates"]
 
     def dumps(self, path: Any) -> None:

@@ -1,0 +1,69 @@
+"""SAC and TD3 of TorchRL on Pendulum with a memory that crystallizes; `learn` is that of `torchrl_dqn.py`.
+
+    python examples/torchrl_pendulum.py --steps 4000
+
+With --memory stock it is TorchRL's own buffer. The command trains SAC; `train(..., algorithm="TD3")` the other.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from tensordict.nn import TensorDictModule, TensorDictSequential
+from torch import nn
+from torchrl.envs import GymEnv, InitTracker, TransformedEnv
+from torchrl.modules import (
+    MLP,
+    AdditiveGaussianModule,
+    NormalParamExtractor,
+    ProbabilisticActor,
+    TanhModule,
+    TanhNormal,
+    ValueOperator,
+)
+from torchrl.objectives import SACLoss, TD3Loss
+from torchrl_dqn import Agent, learn
+from training import main
+
+from crystalrl import CrystalParams
+
+
+def network(inputs: int, outputs: int) -> MLP:
+    return MLP(in_features=inputs, out_features=outputs, num_cells=[64, 64])
+
+
+def loss_of(algorithm: str, spec: Any) -> tuple[Any, Any]:
+    """The policy and the loss of SAC or TD3."""
+    critic = ValueOperator(network(4, 1), in_keys=["observation", "action"])
+    if algorithm == "SAC":
+        said = TensorDictModule(nn.Sequential(network(3, 2), NormalParamExtractor()), ["observation"], ["loc", "scale"])
+        bounds = {"low": spec.space.low, "high": spec.space.high}
+        actor = ProbabilisticActor(
+            said, in_keys=["loc", "scale"], spec=spec, distribution_class=TanhNormal, distribution_kwargs=bounds,
+            return_log_prob=False,
+        )  # fmt: skip
+        return actor, SACLoss(actor, critic, action_spec=spec, loss_function="l2")
+    bounded = TanhModule(in_keys=["action"], spec=spec)
+    actor = TensorDictSequential(TensorDictModule(network(3, 1), ["observation"], ["action"]), bounded)
+    return actor, TD3Loss(actor, critic, action_spec=spec, loss_function="l2")
+
+
+def train(
+    params: CrystalParams | None, seed: int, steps: int, out: Path | None = None, algorithm: str = "SAC"
+) -> list[float]:
+    torch.manual_seed(seed)
+    env = TransformedEnv(GymEnv("Pendulum-v1"), InitTracker())
+    env.set_seed(seed)
+    actor, loss = loss_of(algorithm, env.action_spec)
+    loss.make_value_estimator(gamma=0.95)
+    noise = AdditiveGaussianModule(
+        env.action_spec, sigma_init=1.0, sigma_end=0.1 if algorithm == "TD3" else 0.0, annealing_num_steps=steps // 4
+    )
+    agent = Agent(env, TensorDictSequential(actor, noise), noise, loss, learning_rate=3e-3, target_rate=0.02)
+    return learn(agent, params, seed, steps, out)
+
+
+if __name__ == "__main__":
+    main(__doc__, train, 4_000)
