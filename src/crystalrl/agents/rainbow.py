@@ -10,21 +10,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, plain, prefixed, refuse
-from crystalrl.agents.exploring import discrete, mixed
+from crystalrl.agents.base import Spaces, plain, refuse
+from crystalrl.agents.exploring import mixed
 from crystalrl.agents.losses import Penalty, anchor_loss, squared, weighted, with_penalty
-from crystalrl.agents.networks import LaneNetwork
-from crystalrl.agents.optimiser import clipped
+from crystalrl.agents.values import ValueAgent, ValueParams
 from crystalrl.random import Stream, Streams
 from crystalrl.types import Batch, Evaluation
 
 
 @dataclass(frozen=True)
-class RainbowParams(AgentParams):
+class RainbowParams(ValueParams):
     """Settings of the agent; `learning_rate` may be one number per lane."""
 
-    width: int = 128
-    depth: int = 2
     n_step: int = 3
     low: float = -10.0
     """Least return that can be told."""
@@ -35,9 +32,6 @@ class RainbowParams(AgentParams):
     noisy: bool = True
     """Noise in the linear layers explores (Fortunato et al. 2018); then no random actions are needed."""
     dueling: bool = True
-    double: bool = True
-    clip: float = 10.0
-    """Largest norm of a lane's gradient."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -46,34 +40,19 @@ class RainbowParams(AgentParams):
             {
                 "high": (self.high > self.low, f"a number above low = {self.low}"),
                 "atoms": (self.atoms >= 2, "a whole number ≥ 2"),
-                "clip": (self.clip > 0, "a number > 0"),
             },
         )
 
 
-class Rainbow(Agent):
-    """L learners side by side. Invariant: `theta`, `target` and the optimiser change in place, never their identity."""
+class Rainbow(ValueAgent):
+    """L learners side by side."""
 
     params: RainbowParams
 
     def __init__(self, spaces: Spaces, params: RainbowParams, streams: Streams) -> None:
-        self.params, self.actions, self.streams = params, discrete(spaces), streams
-        self.network = LaneNetwork(
-            spaces.obs,
-            [params.width] * params.depth,
-            self.actions,
-            dueling=params.dueling,
-            layer_norm=params.layer_norm,
-            heads=spaces.tasks if params.multi_head else 1,
-            atoms=params.atoms,
-            noisy=params.noisy,
-        )
-        self.anchors = {"q": (self.actions,)}
+        super().__init__(spaces, params, streams, params.atoms, params.noisy)
         self.returns = torch.linspace(params.low, params.high, params.atoms, device=streams.device)
         """What each atom stands for."""
-        self.theta = self.network.initial(streams).requires_grad_()
-        self.target = self.theta.detach().clone()
-        self.optimiser = params.adam(self.target)
 
     def _noise(self) -> Tensor | None:
         """Normals for one noisy pass; one tick."""
@@ -123,18 +102,7 @@ class Rainbow(Agent):
         td_error = (goal * self.returns).sum(-1) - q.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
         return q, td_error, -(goal * own.log_softmax(-1)).sum(-1)
 
-    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
-        """One gradient step per lane."""
-        loss, td_error = self.loss(batch, method)
-        (gradient,) = torch.autograd.grad(loss.sum(), self.theta)
-        gradient, norm = clipped(gradient, self.params.clip)
-        self.optimiser.step(self.theta, gradient)
-        with torch.no_grad():
-            self.target.lerp_(self.theta, self.params.target_rate)
-        return Update(td_error.detach(), loss.detach(), norm)
-
     def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
-        """What `update` lowers [L]: weighted cross-entropy + anchor loss + the penalty; and TD errors [L, B]."""
         q, td_error, entropy = self._judge(batch, self._noise(), self._noise())
         loss = weighted(entropy, batch.weight)
         if batch.anchor is not None:
@@ -150,6 +118,3 @@ class Rainbow(Agent):
         """TD errors [L, B] of the means and what can be anchored, {"q": [L, B, A]} the means, without noise."""
         q, td_error, _ = self._judge(batch, None, None)
         return Evaluation(td_error, {"q": q})
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {"theta": self.theta, "target": self.target, **prefixed("optimiser", self.optimiser)}
