@@ -12,10 +12,13 @@ Results come from `python benchmarks/memory.py --json benchmarks/results/memory.
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
-from render_learners import halfcheetah, learners, one_lane, table
+sys.path += [str(Path(__file__).parent.parent)]
+
+from benchmarks.render_learners import halfcheetah, learners, one_lane, table
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"

@@ -9,11 +9,14 @@ Results come from `python benchmarks/interference.py --json benchmarks/results/i
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
-from contexts import SEEN
-from render import RESULTS, table
+sys.path += [str(Path(__file__).parent.parent)]
+
+from benchmarks.contexts import SEEN
+from benchmarks.render import RESULTS, table
 
 PAGE = Path(__file__).parent.parent / "docs" / "interference.md"
 READING = {"literal": ", literal", "elders": ", outliers by their elders", "library": ""}
