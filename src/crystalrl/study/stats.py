@@ -59,9 +59,8 @@ def welch(a: Sample, b: Sample) -> float:
         return float("nan")
     if np.ptp(a) == np.ptp(b) == 0:
         return float(a[0] == b[0])
-    if np.array_equal(a, b):
-        return 1.0
-    return float(stats.ttest_ind(a, b, equal_var=False).pvalue)
+    ours, theirs = ((np.mean(x), np.std(x, ddof=1), len(x)) for x in (a, b))  # one of them may hardly vary
+    return float(stats.ttest_ind_from_stats(*ours, *theirs, equal_var=False).pvalue)
 
 
 def holm(p: Sequence[float]) -> list[float]:
