@@ -10,8 +10,10 @@ import pytest
 
 from benchmarks import render, render_interference, render_sb3
 from benchmarks.adoption import render as render_adoption
+from crystalrl.cli import main
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 
 
 @pytest.mark.parametrize("script", [render, render_interference, render_sb3], ids=lambda script: script.__name__)
@@ -33,3 +35,11 @@ def test_the_pages_of_the_libraries_are_what_their_script_makes_of_the_results(
     render_adoption.render()
     for library in render_adoption.LIBRARIES:
         assert (tmp_path / f"{library}.md").read_text() == (DOCS / "integrations" / f"{library}.md").read_text()
+
+
+@pytest.mark.slow
+def test_the_evidence_is_what_the_stored_results_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "results" / "nav-evidence", "results/nav-evidence")
+    main(["report", "results/nav-evidence", "--docs", "docs/evidence.md"])
+    assert Path("docs/evidence.md").read_text() == (DOCS / "evidence.md").read_text()
