@@ -28,13 +28,15 @@ class Agent(NamedTuple):
     loss: Any
     learning_rate: float
     target_rate: float
+    slots: int = 2_000
+    updates: int = 10  # after every twenty steps
 
 
 def learn(agent: Agent, params: CrystalParams | None, seed: int, steps: int, out: Path | None) -> list[float]:
-    """Returns of the episodes; ten gradient steps follow every twenty steps."""
+    """Returns of the episodes."""
     loss, target = agent.loss, SoftUpdate(agent.loss, tau=agent.target_rate)
     optimiser = torch.optim.Adam([p for p in loss.parameters() if p.requires_grad], lr=agent.learning_rate)
-    options: dict[str, Any] = {"storage": LazyTensorStorage(2_000), "batch_size": 128}
+    options: dict[str, Any] = {"storage": LazyTensorStorage(agent.slots), "batch_size": 128}
     if params is not None:
         loss = MemoryLoss(loss)  # weighs the loss, adds the anchors' pull, tells the memory the TD errors
         sampler = CrystalSampler(loss, params, seed=seed)
@@ -49,7 +51,7 @@ def learn(agent: Agent, params: CrystalParams | None, seed: int, steps: int, out
             score += float(reward)
             if done:
                 returns, score = [*returns, score], 0.0
-        for _ in range(10 if k >= 25 else 0):
+        for _ in range(agent.updates if k >= 25 else 0):
             sum(value for name, value in loss(buffer.sample()).items() if name.startswith("loss")).backward()
             optimiser.step()
             optimiser.zero_grad()

@@ -61,9 +61,10 @@ def train(
     noise = AdditiveGaussianModule(
         env.action_spec, sigma_init=1.0, sigma_end=0.1 if algorithm == "TD3" else 0.0, annealing_num_steps=steps // 4
     )
-    agent = Agent(env, TensorDictSequential(actor, noise), noise, loss, learning_rate=3e-3, target_rate=0.02)
+    policy = TensorDictSequential(actor, noise)
+    agent = Agent(env, policy, noise, loss, learning_rate=1e-3, target_rate=0.01, slots=6_000, updates=20)
     return learn(agent, params, seed, steps, out)
 
 
 if __name__ == "__main__":
-    main(__doc__, train, 4_000)
+    main(__doc__, train, 6_000)

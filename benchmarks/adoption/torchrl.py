@@ -25,7 +25,7 @@ def train(algorithm: str, params: CrystalParams | None, seed: int) -> list[float
     name = algorithm.split(",")[0]
     if name == "DQN":
         return torchrl_dqn.train(params, seed, 6_000)
-    return torchrl_pendulum.train(params, seed, 8_000, algorithm=name)
+    return torchrl_pendulum.train(params, seed, 6_000, algorithm=name)
 
 
 def stepper(name: str, params: CrystalParams | None) -> Callable[[], object]:
