@@ -33,7 +33,6 @@ class Agent(NamedTuple):
 
 
 def learn(agent: Agent, params: CrystalParams | None, seed: int, steps: int, out: Path | None) -> list[float]:
-    """Returns of the episodes."""
     loss, target = agent.loss, SoftUpdate(agent.loss, tau=agent.target_rate)
     optimiser = torch.optim.Adam([p for p in loss.parameters() if p.requires_grad], lr=agent.learning_rate)
     options: dict[str, Any] = {"storage": LazyTensorStorage(agent.slots), "batch_size": 128}

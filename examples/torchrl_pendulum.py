@@ -1,6 +1,6 @@
 """SAC and TD3 of TorchRL on Pendulum with a memory that crystallizes; `learn` is that of `torchrl_dqn.py`.
 
-    python examples/torchrl_pendulum.py --steps 4000
+    python examples/torchrl_pendulum.py --steps 6000
 
 With --memory stock it is TorchRL's own buffer. The command trains SAC; `train(..., algorithm="TD3")` the other.
 """
