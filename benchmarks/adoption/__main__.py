@@ -71,7 +71,7 @@ def parts(path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["learning", "overhead", "parts", "render"])
-    parser.add_argument("library", choices=LIBRARIES, nargs="?")
+    parser.add_argument("package", choices=LIBRARIES, nargs="?")
     parser.add_argument("--seeds", type=int, nargs=2, default=(0, 10), metavar=("FIRST", "END"))
     parser.add_argument("--json", type=Path, help="instead of the file in benchmarks/results")
     given = parser.parse_args()
@@ -82,13 +82,11 @@ def main() -> None:
     if given.what == "parts":
         parts(RESULTS / "adopt_parts.json")
         return
-    if given.library is None:
-        parser.error("library: wanted cleanrl, tianshou or torchrl, got none")
-    name = f"adopt_{given.library}.json" if given.what == "learning" else f"overhead_{given.library}.json"
-    library, path = (
-        import_module(f"benchmarks.adoption.{given.library}"),
-        given.json or RESULTS / name,
-    )
+    if given.package is None:
+        parser.error("package: wanted cleanrl, tianshou or torchrl, got none")
+    prefix = "adopt" if given.what == "learning" else "overhead"
+    library = import_module(f"benchmarks.adoption.{given.package}")
+    path = given.json or RESULTS / f"{prefix}_{given.package}.json"
     if given.what == "learning":
         learning(library, path, range(*given.seeds))
     else:
