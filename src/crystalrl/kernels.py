@@ -65,3 +65,19 @@ def compiled_for(device: torch.device) -> ModuleType | None:
     """The compiled loops, where there are any: some have no plain twin, because in NumPy they would gain nothing."""
     loops = of(device)
     return loops if loops is not None and hasattr(loops, "jit") else None
+
+
+@cache
+def _pairs() -> ModuleType | None:
+    try:
+        from crystalrl import fused_pairs
+    except ImportError:
+        return None
+    return fused_pairs
+
+
+def pairs_for(device: torch.device) -> ModuleType | None:
+    """The kernels over all pairs, on CUDA where Triton is installed; None stands for torch's own operations.
+    CRYSTALRL_TRITON=0 switches them off; cpu, with TRITON_INTERPRET=1, runs them on CPU to test them."""
+    wanted = os.environ.get("CRYSTALRL_TRITON", "cuda")
+    return _pairs() if device.type == wanted else None

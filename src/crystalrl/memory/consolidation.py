@@ -55,7 +55,8 @@ def plan(memory: CrystalMemory, draft: Draft, evaluate: Evaluate) -> Plan:
     error, output = _evaluate(memory, draft, evaluate)
     stages.done("evaluate")
     draft.error = torch.where(draft.chosen, error, draft.error)
-    around = memory.surroundings(draft)
+    with neighbours.in_full():
+        around = memory.surroundings(draft)
     stages.done("neighbours")
     near = _random(memory, draft) if params.downstream == "random" else around.near
     visits = _visits(memory, draft)

@@ -24,11 +24,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from crystalrl.dynamics import LIQUID
+from crystalrl import kernels
+from crystalrl.dynamics import EMPTY, LIQUID
 from crystalrl.memory.neighbours import Near, chunks, distances
 
 FEWEST = 3
@@ -57,73 +59,98 @@ class Scene:
     def occupied(self) -> Tensor:
         return self.phase > 0
 
+    @property
+    def liquid(self) -> Tensor:
+        return self.phase == LIQUID
+
     @cached_property
     def order(self) -> Tensor:
         """float32[L, N]: the how manieth to arrive of those here, which a float holds exactly."""
         return self.birth.argsort(-1).argsort(-1).to(torch.float32)
 
 
+@dataclass(frozen=True)
+class Tally:
+    """What lies within ε of each experience, float32[L, R]: counts, sums of rewards, and how many of the rewards differ
+    from mine by more than δ_r, apart for the fresh and the elders; how many of the fresh are new."""
+
+    fresh: Tensor
+    fresh_sum: Tensor
+    fresh_against: Tensor
+    fresh_new: Tensor
+    elders: Tensor
+    elder_sum: Tensor
+    elder_against: Tensor
+
+    def says(self, rule: str, mine: Tensor, delta_r: Tensor) -> Tensor:
+        """bool[L, R]: contradicted by the rule; mine: reward [L, R]."""
+        if rule == "exists":
+            return self.fresh_against > 0
+        return self._outvoted() if rule == "newer_majority" else self._changed(mine, delta_r) & (self.fresh_new > 0)
+
+    def _outvoted(self) -> Tensor:
+        """Most of the newer differ, at least two of them, and not most of the elders, too."""
+        outlier = (2 * self.elder_against > self.elders) & (self.elder_against >= FEWEST)
+        return (self.fresh_against >= 2) & (2 * self.fresh_against > self.fresh) & ~outlier
+
+    def _changed(self, mine: Tensor, delta_r: Tensor) -> Tensor:
+        """The fresh differ from mine, most of them one by one, and from what was there."""
+        fresh, elders = self.fresh_sum / self.fresh.clamp_min(1), (self.elder_sum + mine) / (self.elders + 1)
+        changed = ((fresh - mine).abs() > delta_r) & ((fresh - elders).abs() > delta_r / 2)
+        return (self.fresh >= FEWEST) & (5 * self.fresh_against >= 3 * self.fresh) & changed
+
+
 def contradicted(rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> Tensor:
     """bool[L, N]: flagged by the rule; epsilon and delta_r float32[L, 1]."""
-    flagged = torch.zeros_like(scene.occupied)
+    flagged, fused = torch.zeros_like(scene.occupied), kernels.pairs_for(scene.state.device)
     if rule == "none":
         return flagged
-    look = {"exists": _exists, "newer_majority": _newer_majority, "fresh_mean": _fresh_mean}[rule]
     lanes, slots = scene.phase.shape
-    for part in chunks(slots, 3 * lanes, slots, scene.phase.device):
-        flagged[:, part] = look(scene, part, epsilon[:, None], delta_r[:, None])
-    return flagged & scene.occupied
+    if fused is not None:
+        flagged = Tally(*_fused_tally(fused, rule, scene, epsilon, delta_r)).says(rule, scene.reward, delta_r)
+    else:
+        for part in chunks(slots, 3 * lanes, slots, scene.phase.device):
+            tally = _tally(rule, scene, part, epsilon[:, None], delta_r[:, None])
+            flagged[:, part] = tally.says(rule, scene.reward[:, part], delta_r)
+    return flagged & (scene.phase > RULES[rule])
 
 
-def _exists(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
-    apart = distances(scene.state[:, rows], scene.state) + _action_distance(scene, rows)
-    return ((apart <= epsilon) & _differ(scene, rows, delta_r) & _others(scene, rows)).any(-1)
+RULES = {"exists": EMPTY, "newer_majority": EMPTY, "fresh_mean": LIQUID}
+"""Each rule, and the phase above which experiences can be contradicted by it."""
 
 
-def _newer_majority(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
-    near = _alike(scene, rows, epsilon)
-    newer = near & (scene.birth[:, None, :] > scene.birth[:, rows, None])
-    differ = _differ(scene, rows, delta_r)
-    against, of = _count(newer & differ), _count(newer)
-    return _outvoted(against, of, near & ~newer, differ)
-
-
-def _outvoted(against: Tensor, newer: Tensor, elders: Tensor, differ: Tensor) -> Tensor:
-    """Most of the newer differ, at least two of them, and not most of the elders, too."""
-    at_odds = _count(elders & differ)
-    outlier = (2 * at_odds > _count(elders)) & (at_odds >= FEWEST)
-    return (against >= 2) & (2 * against > newer) & ~outlier
-
-
-def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
-    near, differ = _alike(scene, rows, epsilon), _differ(scene, rows, delta_r)
-    fresh = near & _since(near & (scene.phase == LIQUID)[:, None, :], scene.order[:, None, :])
+def _tally(rule: str, scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tally:
+    """From all pairs, in torch. What the rule does not ask for is not counted."""
+    order = scene.order[:, None, :]
+    if rule == "exists":
+        apart = distances(scene.state[:, rows], scene.state) + _action_distance(scene, rows)
+        near = (apart <= epsilon) & _others(scene, rows)
+        fresh = near
+    else:
+        near = _apart(scene, rows) <= epsilon
+        newer = rule == "newer_majority"
+        fresh = near & (order > scene.order[:, rows, None] if newer else _since(near & scene.liquid[:, None, :], order))
+    differ, elders = _differ(scene, rows, delta_r), near & ~fresh
     columns = torch.stack([torch.ones_like(scene.reward), scene.reward, scene.new.to(torch.float32)], -1)
-    (count, total, new), (elders, before, _) = (
-        torch.bmm(mask.to(torch.float32), columns).unbind(-1) for mask in (fresh, near & ~fresh)
+    (count, total, new), (others, before, _) = (
+        torch.bmm(mask.to(torch.float32), columns).unbind(-1) for mask in (fresh, elders)
     )
-    changed = _changed(count, total, elders, before, _count(fresh & differ), scene.reward[:, rows], delta_r[..., 0])
-    return changed & (new > 0) & (scene.phase[:, rows] > LIQUID)
+    at_odds = _count(elders & differ) if rule == "newer_majority" else torch.zeros_like(count)
+    return Tally(count, total, _count(fresh & differ), new, others, before, at_odds)
+
+
+def _fused_tally(fused: Any, rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> Tensor:
+    """The same by one kernel."""
+    marks = scene.occupied.to(torch.uint8) + 2 * scene.liquid.to(torch.uint8) + 4 * scene.new.to(torch.uint8)
+    context = None if rule == "exists" else scene.context
+    counted = (scene.state, scene.action, scene.reward, scene.order, marks, epsilon, delta_r, context, scene.discrete)
+    tally: Tensor = fused.tally(list(RULES).index(rule), *counted)
+    return tally
 
 
 def _since(liquid: Tensor, order: Tensor) -> Tensor:
     """bool[…, N]: as new as the oldest of the liquid ones […, N], or newer; order: of arrival."""
     return order >= torch.where(liquid, order, torch.inf).amin(-1, keepdim=True)
-
-
-def _changed(
-    fresh_count: Tensor,
-    fresh_sum: Tensor,
-    elder_count: Tensor,
-    elder_sum: Tensor,
-    against: Tensor,
-    mine: Tensor,
-    delta_r: Tensor,
-) -> Tensor:
-    """Whether the fresh differ from mine, most of them one by one, and from what was there."""
-    fresh, elders = fresh_sum / fresh_count.clamp_min(1), (elder_sum + mine) / (elder_count + 1)
-    changed = ((fresh - mine).abs() > delta_r) & ((fresh - elders).abs() > delta_r / 2)
-    return (fresh_count >= FEWEST) & (5 * against >= 3 * fresh_count) & changed
 
 
 def _count(mask: Tensor) -> Tensor:
@@ -151,11 +178,6 @@ def _action_distance(scene: Scene, rows: slice) -> Tensor:
     if scene.discrete:
         return (scene.action[:, rows] != scene.action.transpose(1, 2)) * 2**0.5
     return distances(scene.action[:, rows], scene.action)
-
-
-def _alike(scene: Scene, rows: slice, epsilon: Tensor) -> Tensor:
-    """bool[L, R, N]: another experience in nearly the same state, (nearly) the same action and the same context."""
-    return _apart(scene, rows) <= epsilon
 
 
 def _apart(scene: Scene, rows: slice) -> Tensor:
@@ -188,11 +210,16 @@ def spacing(scene: Scene, k: int, step: int | None = None, stop: int | None = No
     if k >= slots:
         return torch.zeros(lanes, 1, device=scene.state.device)
     step, stop = step or -(-slots // SAMPLED), stop or slots
-    fresh, found = scene.phase == LIQUID, []
-    for part in chunks(-(-stop // step), 3 * lanes, slots, scene.phase.device):
+    fused, found = kernels.pairs_for(scene.state.device), []
+    if fused is not None:
+        asked = torch.arange(0, stop, step, device=scene.state.device)
+        alike = (scene.action, scene.context, scene.discrete)
+        kth = fused.nearest(scene.state, scene.state, scene.liquid, asked, k, *alike)[1][..., -1]
+        found.append(torch.where(scene.liquid[:, asked] & torch.isfinite(kth), kth, torch.nan))
+    for part in chunks(-(-stop // step), 3 * lanes, slots, scene.phase.device) if fused is None else ():
         rows = slice(part.start * step, min(part.stop * step, stop), step)
-        kth = _apart(scene, rows).masked_fill(~fresh[:, None, :], torch.inf).kthvalue(k, dim=-1).values
-        found.append(torch.where(fresh[:, rows] & torch.isfinite(kth), kth, torch.nan))
+        kth = _apart(scene, rows).masked_fill(~scene.liquid[:, None, :], torch.inf).kthvalue(k, dim=-1).values
+        found.append(torch.where(scene.liquid[:, rows] & torch.isfinite(kth), kth, torch.nan))
     return torch.cat(found, -1).nanmedian(-1, keepdim=True).values.nan_to_num(0.0)
 
 
@@ -252,16 +279,18 @@ def listed(
         theirs = rewards.index_select(0, flat).view(names.shape)
         differ = ((theirs - mine[:, None]).abs() > delta[:, None]) & there
         if rule == "exists":
-            flagged[rows] = differ.any(-1)
-        elif rule == "newer_majority":
-            newer = (births.index_select(0, flat).view(names.shape) > births[rows, None]) & there
-            flagged[rows] = _outvoted(_count(newer & differ), _count(newer), there & ~newer, differ)
+            fresh = there
         else:
-            liquid = (phases.index_select(0, flat).view(names.shape) == LIQUID) & there
-            fresh = there & _since(liquid, births.index_select(0, flat).view(names.shape).to(torch.float64))
-            elders = there & ~fresh
-            total, before = (theirs * fresh).sum(-1), (theirs * elders).sum(-1)
-            changed = _changed(_count(fresh), total, _count(elders), before, _count(differ & fresh), mine, delta)
-            visited = (news.index_select(0, flat).view(names.shape) & fresh).any(-1)
-            flagged[rows] = changed & visited & (phases[rows] > LIQUID)
-    return flagged.view(lanes, slots) & (phase > 0)
+            age = births.index_select(0, flat).view(names.shape)
+            if rule == "newer_majority":
+                fresh = (age > births[rows, None]) & there
+            else:
+                liquid = (phases.index_select(0, flat).view(names.shape) == LIQUID) & there
+                fresh = there & _since(liquid, age.to(torch.float64))
+        elders = there & ~fresh
+        total, before = (theirs * fresh).sum(-1), (theirs * elders).sum(-1)
+        new = _count(news.index_select(0, flat).view(names.shape) & fresh)
+        fresh_against, elder_against = _count(differ & fresh), _count(differ & elders)
+        tally = Tally(_count(fresh), total, fresh_against, new, _count(elders), before, elder_against)
+        flagged[rows] = tally.says(rule, mine, delta)
+    return flagged.view(lanes, slots) & (phase > RULES[rule])

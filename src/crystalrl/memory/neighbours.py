@@ -7,11 +7,13 @@ random directions (or mapped by the user's own features).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from crystalrl import kernels
 from crystalrl.random import Stream, Streams, element_bits, normal_from_bits
 from crystalrl.types import Observation
 
@@ -21,6 +23,21 @@ BLOCK = 4096
 """Slots that are added up at once; see `total`."""
 CHUNK_BYTES = {"cpu": 1 << 27, "cuda": 1 << 31}
 """Largest distance matrix held at once; on CUDA larger ones, because there every chunk costs the same few launches."""
+
+
+@contextmanager
+def in_full() -> Iterator[None]:
+    """Matrix products on CUDA in full float32, whatever the process has chosen for its networks: what is near must not
+    depend on it."""
+    chosen = torch.get_float32_matmul_precision()
+    if chosen == "highest":
+        yield
+        return
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(chosen)
 
 
 def flatten(obs: Observation) -> Tensor:
@@ -116,7 +133,10 @@ def nearest(queries: Tensor, vectors: Tensor, occupied: Tensor, k: int) -> Near:
     k = min(k, max(slots - 1, 1))
     index = torch.zeros(lanes, slots, k, dtype=torch.int64, device=vectors.device)
     exists = torch.zeros(lanes, slots, k, dtype=torch.bool, device=vectors.device)
-    number = torch.arange(slots, device=vectors.device)
+    number, fused = torch.arange(slots, device=vectors.device), kernels.pairs_for(vectors.device)
+    if fused is not None:
+        index, apart = fused.nearest(queries, vectors, occupied, number, k)
+        return Near(index, torch.isfinite(apart))
     for part in chunks(slots, lanes, slots, vectors.device):
         apart = distances(queries[:, part], vectors)
         apart.masked_fill_(~occupied[:, None, :] | (number[part, None] == number), torch.inf)
