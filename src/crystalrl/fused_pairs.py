@@ -1,4 +1,4 @@
-"""Triton twins of what looks at all pairs of experiences, for CUDA. Reached through `kernels.pairs_for`.
+"""Triton twins of what looks at all pairs of experiences, for CUDA. Reached through `kernels.fused`.
 
 What torch does in some forty passes over matrices [L, R, N] is here one pass over their tiles, which never leave the
 registers: distances by differences in float32, exact like those on CPU.
@@ -10,6 +10,8 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from crystalrl import kernels
 
 ROWS, COLUMNS, WIDE = 16, 64, 128
 FAR = tl.constexpr(0x7F800000 << 32)
@@ -158,11 +160,12 @@ def nearest(
     index = torch.empty(lanes, len(asked), k, dtype=torch.int64, device=query.device)
     apart = torch.empty(lanes, len(asked), k, device=query.device)
     kept = max(16, triton.next_power_of_2(k))
-    _nearest[(triton.cdiv(len(asked), ROWS), lanes)](
-        _turned(query), *_columns(state, action, context), allowed.to(torch.uint8), asked, index, apart,
-        slots, size, 0 if action is None else action.shape[-1], len(asked), k,
-        discrete, context is not None, kept, ROWS, max(WIDE, kept),
-    )  # fmt: skip
+    with kernels.on(query.device):
+        _nearest[(triton.cdiv(len(asked), ROWS), lanes)](
+            _turned(query), *_columns(state, action, context), allowed.to(torch.uint8), asked, index, apart,
+            slots, size, 0 if action is None else action.shape[-1], len(asked), k,
+            discrete, context is not None, kept, ROWS, max(WIDE, kept),
+        )  # fmt: skip
     return index, apart
 
 
@@ -173,11 +176,12 @@ def tally(
     """float32[7, L, N]; see `_tally`."""
     lanes, slots, size = state.shape
     out = torch.empty(7, lanes, slots, device=state.device)
-    _tally[(triton.cdiv(slots, ROWS), lanes)](
-        *_columns(state, action, context), reward.contiguous(), order, marks, epsilon.contiguous(),
-        delta_r.contiguous(), out, slots, size, action.shape[-1], lanes,
-        rule, discrete, context is not None, ROWS, COLUMNS,
-    )  # fmt: skip
+    with kernels.on(state.device):
+        _tally[(triton.cdiv(slots, ROWS), lanes)](
+            *_columns(state, action, context), reward.contiguous(), order, marks, epsilon.contiguous(),
+            delta_r.contiguous(), out, slots, size, action.shape[-1], lanes,
+            rule, discrete, context is not None, ROWS, COLUMNS,
+        )  # fmt: skip
     return out
 
 

@@ -5,9 +5,12 @@ numba is optional and costs a second to load, so it is loaded when the first mem
 
 from __future__ import annotations
 
+import importlib
 import os
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import torch
@@ -68,16 +71,19 @@ def compiled_for(device: torch.device) -> ModuleType | None:
 
 
 @cache
-def _pairs() -> ModuleType | None:
+def _fused(name: str) -> ModuleType | None:
     try:
-        from crystalrl import fused_pairs
+        return importlib.import_module(f"crystalrl.fused_{name}")
     except ImportError:
         return None
-    return fused_pairs
 
 
-def pairs_for(device: torch.device) -> ModuleType | None:
-    """The kernels over all pairs, on CUDA where Triton is installed; None stands for torch's own operations.
-    CRYSTALRL_TRITON=0 switches them off; cpu, with TRITON_INTERPRET=1, runs them on CPU to test them."""
-    wanted = os.environ.get("CRYSTALRL_TRITON", "cuda")
-    return _pairs() if device.type == wanted else None
+def fused(name: str, device: torch.device) -> ModuleType | None:
+    """The Triton kernels of that name ("pairs", "adam"), on CUDA where Triton is installed; None stands for torch's own
+    operations. CRYSTALRL_TRITON=0 switches them off; cpu, with TRITON_INTERPRET=1, runs them on CPU to test them."""
+    return _fused(name) if device.type == os.environ.get("CRYSTALRL_TRITON", "cuda") else None
+
+
+def on(device: torch.device) -> AbstractContextManager[Any]:
+    """Triton starts kernels on the current device: this makes it the tensors' own."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

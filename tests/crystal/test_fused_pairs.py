@@ -34,7 +34,7 @@ def test_kernels_agree_with_torch(slots: int, size: int, discrete: bool, context
     epsilon, delta_r = torch.full((3, 1), 0.317 * size, device="cuda"), torch.full((3, 1), 0.5, device="cuda")
     for how in ("cuda", "0"):
         monkeypatch.setenv("CRYSTALRL_TRITON", how)
-        assert (kernels.pairs_for(torch.device("cuda")) is None) == (how == "0")
+        assert (kernels.fused("pairs", torch.device("cuda")) is None) == (how == "0")
         flagged = [interference.contradicted(rule, here, epsilon, delta_r) for rule in RULES]
         near = neighbours.nearest(here.state + 0.03, here.state, here.occupied, 10)
         apart = neighbours.distances(here.state + 0.03, here.state).gather(2, near.index)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from crystalrl import kernels
 from crystalrl.agents.networks import row_norm
 
 PerLane = float | Sequence[float]
@@ -51,17 +52,21 @@ class LaneAdam:
         self.factor, self.horizon = SCHEDULES[schedule], horizon
         self.first, self.second = torch.zeros_like(theta), torch.zeros_like(theta)
         self.steps = torch.zeros((), dtype=torch.int64, device=theta.device)
+        self._fused = kernels.fused("adam", theta.device)
 
     @torch.no_grad()
     def step(self, theta: Tensor, gradient: Tensor, when: Tensor | None = None) -> None:
         """Move theta [L, P] in place along the gradient [L, P]; where `when` (a scalar 0 or 1) is 0, nothing."""
         rate = self.rate if self.factor is None else self.rate * self.factor(self.steps / self.horizon)
+        self.steps += 1 if when is None else when.to(torch.int64)
+        if self._fused is not None:
+            moments = (self.first, self.second)
+            self._fused.step(theta, gradient, *moments, rate, self.steps, when, (FIRST_DECAY, SECOND_DECAY), STABLE)
+            return
         if when is None:
-            self.steps += 1
             self.first.lerp_(gradient, 1 - FIRST_DECAY)
             self.second.mul_(SECOND_DECAY).addcmul_(gradient, gradient, value=1 - SECOND_DECAY)
         else:
-            self.steps += when.to(torch.int64)
             self.first.lerp_(gradient, (1 - FIRST_DECAY) * when)
             self.second.lerp_(gradient.square(), (1 - SECOND_DECAY) * when)
             rate = rate * when

@@ -102,7 +102,7 @@ class Tally:
 
 def contradicted(rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> Tensor:
     """bool[L, N]: flagged by the rule; epsilon and delta_r float32[L, 1]."""
-    flagged, fused = torch.zeros_like(scene.occupied), kernels.pairs_for(scene.state.device)
+    flagged, fused = torch.zeros_like(scene.occupied), kernels.fused("pairs", scene.state.device)
     if rule == "none":
         return flagged
     lanes, slots = scene.phase.shape
@@ -210,7 +210,7 @@ def spacing(scene: Scene, k: int, step: int | None = None, stop: int | None = No
     if k >= slots:
         return torch.zeros(lanes, 1, device=scene.state.device)
     step, stop = step or -(-slots // SAMPLED), stop or slots
-    fused, found = kernels.pairs_for(scene.state.device), []
+    fused, found = kernels.fused("pairs", scene.state.device), []
     if fused is not None:
         asked = torch.arange(0, stop, step, device=scene.state.device)
         alike = (scene.action, scene.context, scene.discrete)

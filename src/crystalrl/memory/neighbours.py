@@ -133,7 +133,7 @@ def nearest(queries: Tensor, vectors: Tensor, occupied: Tensor, k: int) -> Near:
     k = min(k, max(slots - 1, 1))
     index = torch.zeros(lanes, slots, k, dtype=torch.int64, device=vectors.device)
     exists = torch.zeros(lanes, slots, k, dtype=torch.bool, device=vectors.device)
-    number, fused = torch.arange(slots, device=vectors.device), kernels.pairs_for(vectors.device)
+    number, fused = torch.arange(slots, device=vectors.device), kernels.fused("pairs", vectors.device)
     if fused is not None:
         index, apart = fused.nearest(queries, vectors, occupied, number, k)
         return Near(index, torch.isfinite(apart))
