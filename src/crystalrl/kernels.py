@@ -1,6 +1,7 @@
-"""Access to the loops that work on CPU, `crystalrl.compiled` (numba) or `crystalrl.plain` (NumPy), and what they share.
+"""Access to the loops that work on CPU, `crystalrl.compiled` (numba) or `crystalrl.plain` (NumPy), to the kernels for
+CUDA, `crystalrl.fused` (Triton), and what they share.
 
-numba is optional and costs a second to load, so it is loaded when the first memory on CPU is built.
+numba and Triton are optional and cost a second to load, so they are loaded when the first memory is built.
 """
 
 from __future__ import annotations
@@ -35,6 +36,12 @@ def mix_int(x: int) -> int:
     return x ^ (x >> 31)
 
 
+def signed(value: int) -> int:
+    """The int64 with the bits of an unsigned 64-bit integer."""
+    value &= MASK
+    return value - (1 << 64) if value >> 63 else value
+
+
 @cache
 def load() -> ModuleType:
     """The compiled loops, or the plain ones where numba is missing or switched off (CRYSTALRL_NUMBA=0)."""
@@ -51,7 +58,25 @@ def load() -> ModuleType:
 
 def of(device: torch.device) -> ModuleType | None:
     """The loops for tensors of a device; None stands for torch's own operations."""
-    return load() if device.type == "cpu" else None
+    return load() if device.type == "cpu" and fused_for(device) is None else None
+
+
+def fused_for(device: torch.device) -> ModuleType | None:
+    """Triton's kernels for tensors of a device; None where there are none, or none wanted (CRYSTALRL_TRITON=0).
+
+    CRYSTALRL_TRITON=cpu, with TRITON_INTERPRET=1, is for tests: memories on CPU then compute as on CUDA.
+    """
+    wanted = os.environ.get("CRYSTALRL_TRITON", "1")
+    return _triton() if wanted != "0" and device.type == ("cpu" if wanted == "cpu" else "cuda") else None
+
+
+@cache
+def _triton() -> ModuleType | None:
+    try:
+        from crystalrl import fused
+    except ImportError:
+        return None
+    return fused
 
 
 def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:

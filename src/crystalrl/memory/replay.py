@@ -52,7 +52,7 @@ class ReplayMemory:
         self.time = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         self._numpy_time = self.time.numpy() if self.device.type == "cpu" else np.empty(0)
         self.ledger = self._ledger()
-        self._one = self.device.type == "cpu" and self.lanes == spec.envs == spec.n_step == 1
+        self._one = self._kernels is not None and self.lanes == spec.envs == spec.n_step == 1
         self._all_valid = torch.ones(self.lanes, spec.envs, dtype=torch.bool, device=self.device)
         self._filled = False
 
