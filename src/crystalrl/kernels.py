@@ -7,6 +7,7 @@ numba and Triton are optional and cost a second to load, so they are loaded when
 from __future__ import annotations
 
 import os
+import warnings
 from functools import cache
 from types import ModuleType
 
@@ -67,14 +68,19 @@ def fused_for(device: torch.device) -> ModuleType | None:
     CRYSTALRL_TRITON=cpu, with TRITON_INTERPRET=1, is for tests: memories on CPU then compute as on CUDA.
     """
     wanted = os.environ.get("CRYSTALRL_TRITON", "1")
-    return _triton() if wanted != "0" and device.type == ("cpu" if wanted == "cpu" else "cuda") else None
+    return _triton(device) if wanted != "0" and device.type == ("cpu" if wanted == "cpu" else "cuda") else None
 
 
 @cache
-def _triton() -> ModuleType | None:
+def _triton(device: torch.device) -> ModuleType | None:
     try:
         from crystalrl import fused
     except ImportError:
+        return None
+    try:
+        fused.probe(device)
+    except Exception as error:
+        warnings.warn(f"Triton does not work on {device}, so draws take longer there: {error}", stacklevel=2)
         return None
     return fused
 

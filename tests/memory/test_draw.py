@@ -22,7 +22,7 @@ TINY = 2.0**-149
 HUGE = float(np.finfo(np.float32).max)
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=["numba", "numpy", "torch", pytest.param("triton", marks=pytest.mark.slow)])
 def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each test that names it runs every way; torch stands for CUDA without Triton."""
     with computing_with(request.param) as name:

@@ -7,10 +7,10 @@ they equal a fresh build bit for bit. A slot of weight zero is never drawn, what
 Between a draw and the update that answers it, a slot may be rewritten. Each slot has a generation, counted up by
 `renew`; a draw claims the generation it saw, and `settle` tells which claims still hold.
 
-On CPU the loops of `crystalrl.kernels` do the work, on NumPy views of the tensors; on CUDA its Triton kernels. Elsewhere
-torch does, and as it pays per call it takes a running sum over the first level that has at most TOP nodes, searches it,
-and walks only below it. All give the same slots for the same uniforms, but for uniforms within rounding (1e-15) of the
-border of two nodes.
+On CPU the loops of `crystalrl.kernels` do the work, on NumPy views of the tensors; on CUDA its Triton kernels, if there
+are any. Elsewhere torch does, and as it pays per call it takes a running sum over the first level that has at most TOP
+nodes, searches it, and walks only below it. All give the same slots for the same uniforms, but for uniforms within
+rounding (1e-15) of the border of two nodes.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ class WeightTree:
         gate = gate or self._no_gate
         if self._fused is not None:
             random = (streams.keys, streams.ticks, int(Stream.DRAW))
-            return self._fused.sample(self._tree, random, stratum, count, beta, gate.tensors)
+            sampled: tuple[Tensor, Tensor] = self._fused.sample(self._tree, random, stratum, count, beta, gate.tensors)
+            return sampled
         if self._kernels is None:
             slot, share = self.draw(streams.uniform(Stream.DRAW, stratum.shape[1]), stratum)
             number = count.gather(1, stratum.long()) if self.strata > 1 else count
@@ -224,6 +225,13 @@ class WeightTree:
             for s in range(self.strata):
                 children = self._family(self.sums, lane * self.strata + s, self.offsets[level - 1], node)
                 self.sums[lane, s, self.offsets[level] + node] = children.sum(-1)
+
+    def write(self, slot: Tensor, highest: Tensor, **crystal: Any) -> None:
+        """New experiences of weight `highest` float32[L] in slots int64[L, B], by a Triton kernel; what a crystal
+        ledger adds is for `fused.written`.
+        """
+        assert self._fused is not None
+        self._fused.written(self._tree, slot.contiguous(), highest, **crystal)
 
     def set_one(self, slot: int, weight: float, label: int) -> None:
         """`set` and `renew` for one slot of the only lane, on CPU."""

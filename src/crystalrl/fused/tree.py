@@ -1,8 +1,7 @@
 """Triton kernels for trees of draw weights on CUDA: a draw is two launches, what was learnt one, a rebuild one a level.
 
-Reached through `kernels.fused_for()`, because importing this loads Triton. What they compute is written down in
-`crystalrl.memory.draw`, in torch; tests compare the two. A tree has a fan of 64, and its highest level is one family.
-Numbers that double precision needs are never given as float arguments, which Triton takes for float32.
+A tree has a fan of 64, and its highest level is one family. Numbers that need double precision are never given as float
+arguments, which Triton takes for float32.
 
 One program has all writes to a lane's sums: it goes up level by level, and a barrier makes what one level wrote visible
 to the next. Draws do not depend on each other, so there many programs share a lane.
@@ -68,9 +67,10 @@ def _uniform(key, tick, element):
 
 
 @triton.jit
-def _power(base, exponent):
+def to_power(base, exponent):
     """base ≥ 0 to the exponent ≥ 0 or, if base > 0, any; float64."""
-    return tl.where(exponent == 0.0, 1.0, tl.exp(exponent * tl.log(base)))
+    value = tl.exp(exponent * tl.log(tl.where(base > 0, base, 1.0)))
+    return tl.where(base > 0, value, tl.where(exponent == 0.0, 1.0, 0.0))
 
 
 @triton.jit
@@ -141,7 +141,7 @@ def _draw(
         leaves = tl.where(tl.load(label + leaf).to(tl.int64) == wanted[:, None], leaves, 0.0)
     child, rest = _choose(leaves, rest)
     slot = tl.minimum(node * FAN + child, slots - 1)
-    share = tl.sum(tl.where(place == child[:, None], leaves, 0.0), 1) / total
+    share = tl.sum(tl.where(place == child[:, None], leaves, 0.0), 1) / tl.where(total > 0, total, 1.0)
     claim = claims + (lane * (slots // FAN + 1) * FAN + slot) * 2
     tl.store(claim + 1, tl.load(claim), mask=live)
     tl.store(chosen + at, slot, mask=live)
@@ -149,7 +149,7 @@ def _draw(
         tl.store(out + at, share, mask=live)
     else:
         number = tl.load(count + lane * STRATA + wanted)
-        tl.store(out + at, _power(share * number, -tl.load(beta + lane)), mask=live)
+        tl.store(out + at, to_power(share * number, -tl.load(beta + lane)), mask=live)
 
 
 @triton.jit(do_not_specialize=SIZES)
@@ -171,7 +171,7 @@ def _weigh(
         if GATED:
             slot = tl.load(chosen + at, mask=live, other=0)
             state = tl.load(c + lane * c_stride + slot, mask=live, other=0.0).to(tl.float64)
-            plastic = _power(1.0 - state, tl.load(power + lane))
+            plastic = to_power(1.0 - state, tl.load(power + lane))
             weight *= tl.maximum(plastic, tl.load(floor + lane)).to(tl.float32)
         tl.store(out + at, weight, mask=live)
     if lane == 0:
@@ -244,7 +244,9 @@ def _learn(
     EPSILON: tl.constexpr, PHASES: tl.constexpr, STRATA: tl.constexpr, LEVELS: tl.constexpr,
     B: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
-    """Reweigh the drawn slots of a lane, except those renewed since; all claims are read before any is given up."""
+    """Reweigh the drawn slots of a lane, except those renewed since, or of an error that is not finite (`magnitude`
+    tells of it); all claims are read before any is given up.
+    """
     lane = tl.program_id(0).to(tl.int64)
     row = lane * (slots // FAN + 1) * FAN
     top, power = tl.load(highest + lane), tl.load(exponent + lane)
@@ -254,8 +256,8 @@ def _learn(
         live = (slot >= 0) & (slot < slots)
         claim = claims + (row + slot) * 2
         generation, claimed = tl.load(claim, mask=live, other=0), tl.load(claim + 1, mask=live, other=-1)
-        kept = live & ((claimed < 0) | (claimed == generation))
-        delta = tl.load(magnitude + lane * size + element, mask=kept, other=0.0)
+        delta = tl.load(magnitude + lane * size + element, mask=live, other=0.0)
+        kept = live & ((claimed < 0) | (claimed == generation)) & (delta < float("inf"))
         value = tl.exp(power * tl.log(delta.to(tl.float64) + EPSILON)).to(tl.float32)
         top = tl.maximum(top, tl.max(tl.where(kept, value, 0.0), 0))
         if PHASES:

@@ -1,0 +1,24 @@
+"""Triton kernels for memories on CUDA. Reached through `kernels.fused_for()`, because importing this loads Triton.
+
+What they compute is written down in torch, in `crystalrl.memory`; tests compare the two.
+"""
+
+from crystalrl.fused.tree import TOP, Tree, build_sums, descend, learn, sample, set_weights
+from crystalrl.fused.writes import Columns, magnitude, place, probe, store_rows, strength, written
+
+__all__ = [
+    "TOP",
+    "Columns",
+    "Tree",
+    "build_sums",
+    "descend",
+    "learn",
+    "magnitude",
+    "place",
+    "probe",
+    "sample",
+    "set_weights",
+    "store_rows",
+    "strength",
+    "written",
+]
