@@ -1,4 +1,4 @@
-"""Triton's kernels give what the loops on CPU give: interpreted on CPU where there is no CUDA, compiled where there is."""
+"""Triton's kernels give what the loops on CPU give: compiled for CUDA, or interpreted on CPU."""
 
 from __future__ import annotations
 
