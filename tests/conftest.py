@@ -20,6 +20,7 @@ settings.load_profile("fixed")
 
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # read when Triton is loaded
+INTERPRETED = find_spec("triton") is not None and os.environ.get("TRITON_INTERPRET") == "1"
 
 
 @contextmanager
@@ -44,7 +45,7 @@ def torch_only() -> Iterator[None]:
 @contextmanager
 def interpreted_triton() -> Iterator[None]:
     """Trees, streams and memories built inside use Triton's kernels, interpreted on CPU."""
-    if find_spec("triton") is None or os.environ.get("TRITON_INTERPRET") != "1":
+    if not INTERPRETED:
         pytest.skip("needs triton, and TRITON_INTERPRET=1 where there is CUDA")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CRYSTALRL_TRITON", "cpu")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -13,9 +12,9 @@ from scipy import stats
 from crystalrl.kernels import FAN, UNLABELLED
 from crystalrl.memory.draw import Gate, Learning, WeightTree
 from crystalrl.random import Streams
-from tests.conftest import computing_with
+from tests.conftest import INTERPRETED, computing_with
 
-WAYS = ("numba", "numpy", "torch", *(["triton"] if find_spec("triton") else []))
+WAYS = ("numba", "numpy", "torch", *(["triton"] if INTERPRETED else []))
 LEAST_P = 1e-3
 TINY = 2.0**-149
 """The smallest positive float32, a denormal."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.util import find_spec
 from typing import Any
 
@@ -13,9 +12,9 @@ import torch
 from crystalrl import CrystalMemory, CrystalParams, Evaluation, PrioritizedMemory, ReservoirMemory, Transition
 from crystalrl.kernels import fused_for
 from crystalrl.memory.replay import ReplayMemory
+from tests.conftest import INTERPRETED
 
 CUDA = torch.cuda.is_available()
-INTERPRETED = not CUDA and os.environ.get("TRITON_INTERPRET") == "1"
 LANES, ENVS, SLOTS = 2, 2, 90
 
 pytestmark = [

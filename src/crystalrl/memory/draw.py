@@ -105,7 +105,10 @@ class WeightTree:
             self._tree = tuple(t.numpy() for t in (self.weight, self.label, self.sums, self.claims, offsets))
         elif self._fused is not None:
             self._tree = self._fused.Tree(self.weight, self.label, self.sums, self.claims, slots)
-        nothing, one = torch.zeros(lanes, 0, device=self.device), torch.ones(lanes, 1, dtype=torch.float64)
+        nothing, one = (
+            torch.zeros(lanes, 0, device=self.device),
+            torch.ones(lanes, 1, dtype=torch.float64, device=self.device),
+        )
         self._no_gate = Gate(nothing, one, one)
 
     @property
