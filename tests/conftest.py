@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -15,6 +17,10 @@ settings.register_profile(
     "fixed", derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
 )
 settings.load_profile("fixed")
+
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # read when Triton is loaded
+INTERPRETED = find_spec("triton") is not None and os.environ.get("TRITON_INTERPRET") == "1"
 
 
 @contextmanager
@@ -37,11 +43,24 @@ def torch_only() -> Iterator[None]:
 
 
 @contextmanager
+def interpreted_triton() -> Iterator[None]:
+    """Trees, streams and memories built inside use Triton's kernels, interpreted on CPU."""
+    if not INTERPRETED:
+        pytest.skip("needs triton, and TRITON_INTERPRET=1 where there is CUDA")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CRYSTALRL_TRITON", "cpu")
+        yield
+
+
+@contextmanager
 def computing_with(name: str) -> Iterator[str]:
-    """What is built inside computes with "numba", "numpy" or "torch"."""
+    """What is built inside computes with "numba", "numpy", "torch" or "triton"."""
     if name == "numba":
         pytest.importorskip("numba")
         yield name
+    elif name == "triton":
+        with interpreted_triton():
+            yield name
     else:
         with numba_off() if name == "numpy" else torch_only():
             yield name

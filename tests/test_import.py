@@ -10,7 +10,19 @@ import pytest
 
 import crystalrl
 
-UNWANTED = {"numba", "llvmlite", "faiss", "scipy", "gymnasium", "matplotlib", "ray", "safetensors", "rich", "sklearn"}
+UNWANTED = {
+    "numba",
+    "triton",
+    "llvmlite",
+    "faiss",
+    "scipy",
+    "gymnasium",
+    "matplotlib",
+    "ray",
+    "safetensors",
+    "rich",
+    "sklearn",
+}
 
 LOADED = """
 import json, sys

@@ -1,16 +1,15 @@
-"""Access to the loops that work on CPU, `crystalrl.compiled` (numba) or `crystalrl.plain` (NumPy), and what they share.
+"""Access to the loops that work on CPU, `crystalrl.compiled` (numba) or `crystalrl.plain` (NumPy), to the kernels for
+CUDA, `crystalrl.fused` (Triton), and what they share.
 
-numba is optional and costs a second to load, so it is loaded when the first memory on CPU is built.
+numba and Triton are optional and cost a second to load, so they are loaded when the first memory is built.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
-from contextlib import AbstractContextManager, nullcontext
+import warnings
 from functools import cache
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import torch
@@ -38,6 +37,12 @@ def mix_int(x: int) -> int:
     return x ^ (x >> 31)
 
 
+def signed(value: int) -> int:
+    """The int64 with the bits of an unsigned 64-bit integer."""
+    value &= MASK
+    return value - (1 << 64) if value >> 63 else value
+
+
 @cache
 def load() -> ModuleType:
     """The compiled loops, or the plain ones where numba is missing or switched off (CRYSTALRL_NUMBA=0)."""
@@ -54,7 +59,30 @@ def load() -> ModuleType:
 
 def of(device: torch.device) -> ModuleType | None:
     """The loops for tensors of a device; None stands for torch's own operations."""
-    return load() if device.type == "cpu" else None
+    return load() if device.type == "cpu" and fused_for(device) is None else None
+
+
+def fused_for(device: torch.device) -> ModuleType | None:
+    """Triton's kernels for tensors of a device; None where there are none, or none wanted (CRYSTALRL_TRITON=0).
+
+    CRYSTALRL_TRITON=cpu, with TRITON_INTERPRET=1, is for tests: memories on CPU then compute as on CUDA.
+    """
+    wanted = os.environ.get("CRYSTALRL_TRITON", "1")
+    return _triton(device) if wanted != "0" and device.type == ("cpu" if wanted == "cpu" else "cuda") else None
+
+
+@cache
+def _triton(device: torch.device) -> ModuleType | None:
+    try:
+        from crystalrl import fused
+    except ImportError:
+        return None
+    try:
+        fused.probe(device)
+    except Exception as error:
+        warnings.warn(f"Triton does not work on {device}, so draws take longer there: {error}", stacklevel=2)
+        return None
+    return fused
 
 
 def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -68,22 +96,3 @@ def compiled_for(device: torch.device) -> ModuleType | None:
     """The compiled loops, where there are any: some have no plain twin, because in NumPy they would gain nothing."""
     loops = of(device)
     return loops if loops is not None and hasattr(loops, "jit") else None
-
-
-@cache
-def _fused(name: str) -> ModuleType | None:
-    try:
-        return importlib.import_module(f"crystalrl.fused_{name}")
-    except ImportError:
-        return None
-
-
-def fused(name: str, device: torch.device) -> ModuleType | None:
-    """The Triton kernels of that name ("pairs", "adam"), on CUDA where Triton is installed; None stands for torch's own
-    operations. CRYSTALRL_TRITON=0 switches them off; cpu, with TRITON_INTERPRET=1, runs them on CPU to test them."""
-    return _fused(name) if device.type == os.environ.get("CRYSTALRL_TRITON", "cuda") else None
-
-
-def on(device: torch.device) -> AbstractContextManager[Any]:
-    """Triton starts kernels on the current device: this makes it the tensors' own."""
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

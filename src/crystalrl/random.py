@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl import kernels
-from crystalrl.kernels import GOLDEN, MASK, MIX_1, MIX_2, mix_int
+from crystalrl.kernels import GOLDEN, MIX_1, MIX_2, mix_int, signed
 
 WHOLE = 16
 """Numbers of 8 bytes that are always computed as whole vectors."""
@@ -38,12 +38,6 @@ class Stream(IntEnum):
     ENVIRONMENT = 6
     INITIALISE = 7
     EVALUATE = 8
-
-
-def signed(value: int) -> int:
-    """The int64 with the bits of an unsigned 64-bit integer."""
-    value &= MASK
-    return value - (1 << 64) if value >> 63 else value
 
 
 def _shift_right(x: Tensor, bits: int) -> Tensor:

@@ -32,15 +32,15 @@ def test_kernels_agree_with_torch(slots: int, size: int, discrete: bool, context
     assert isinstance(monkeypatch, pytest.MonkeyPatch)
     here, found = scene(slots, size, discrete, contexts, slots), {}
     epsilon, delta_r = torch.full((3, 1), 0.317 * size, device="cuda"), torch.full((3, 1), 0.5, device="cuda")
-    for how in ("cuda", "0"):
+    for how in ("1", "0"):
         monkeypatch.setenv("CRYSTALRL_TRITON", how)
-        assert (kernels.fused("pairs", torch.device("cuda")) is None) == (how == "0")
+        assert (kernels.fused_for(torch.device("cuda")) is None) == (how == "0")
         flagged = [interference.contradicted(rule, here, epsilon, delta_r) for rule in RULES]
         near = neighbours.nearest(here.state + 0.03, here.state, here.occupied, 10)
         apart = neighbours.distances(here.state + 0.03, here.state).gather(2, near.index)
         spacing = interference.spacing(here, 5)
         found[how] = (flagged, spacing, apart.masked_fill(~near.exists, torch.inf))
-    fused, plain = found["cuda"], found["0"]
+    fused, plain = found["1"], found["0"]
     for ours, theirs in zip(fused[0], plain[0], strict=True):
         assert theirs.any()
         assert torch.equal(ours, theirs)

@@ -12,18 +12,18 @@ from scipy import stats
 from crystalrl.kernels import FAN, UNLABELLED
 from crystalrl.memory.draw import Gate, Learning, WeightTree
 from crystalrl.random import Streams
-from tests.conftest import computing_with
+from tests.conftest import INTERPRETED, computing_with
 
-WAYS = ("numba", "numpy", "torch")
+WAYS = ("numba", "numpy", "torch", *(["triton"] if INTERPRETED else []))
 LEAST_P = 1e-3
 TINY = 2.0**-149
 """The smallest positive float32, a denormal."""
 HUGE = float(np.finfo(np.float32).max)
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=["numba", "numpy", "torch", pytest.param("triton", marks=pytest.mark.slow)])
 def backend(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Each test that names it runs three times; torch stands for CUDA."""
+    """Each test that names it runs every way; torch stands for CUDA without Triton."""
     with computing_with(request.param) as name:
         yield name
 
@@ -251,7 +251,7 @@ def test_numba_and_numpy_sum_in_the_same_order(lanes: int, strata: int) -> None:
     rng = np.random.default_rng(5)
     for slots, size in ((16, 1), (40, 2), (300, 7), (5_000, 256), (5_000, 1)):
         weight, label = rng.gamma(0.5, size=(lanes, slots)).astype(np.float32), labels_of(rng, lanes, slots, strata)
-        compiled, plain, _ = filled_every_way(weight, label, strata)
+        compiled, plain, *_ = filled_every_way(weight, label, strata)
         slot = torch.from_numpy(rng.integers(0, slots, (lanes, size)))
         new = torch.rand(lanes, size), torch.from_numpy(labels_of(rng, lanes, size, strata, 0.0))
         for tree in (compiled, plain):

@@ -52,7 +52,7 @@ class LaneAdam:
         self.factor, self.horizon = SCHEDULES[schedule], horizon
         self.first, self.second = torch.zeros_like(theta), torch.zeros_like(theta)
         self.steps = torch.zeros((), dtype=torch.int64, device=theta.device)
-        self._fused = kernels.fused("adam", theta.device)
+        self._fused = kernels.fused_for(theta.device)
 
     @torch.no_grad()
     def step(self, theta: Tensor, gradient: Tensor, when: Tensor | None = None) -> None:
@@ -61,7 +61,9 @@ class LaneAdam:
         self.steps += 1 if when is None else when.to(torch.int64)
         if self._fused is not None:
             moments = (self.first, self.second)
-            self._fused.step(theta, gradient, *moments, rate, self.steps, when, (FIRST_DECAY, SECOND_DECAY), STABLE)
+            self._fused.adam.step(
+                theta, gradient, *moments, rate, self.steps, when, (FIRST_DECAY, SECOND_DECAY), STABLE
+            )
             return
         if when is None:
             self.first.lerp_(gradient, 1 - FIRST_DECAY)

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from crystalrl import kernels
 from crystalrl.kernels import zeros
 from crystalrl.memory.layout import WORD, Layout, column_name
 from crystalrl.memory.spec import StorageSpec
@@ -42,6 +43,7 @@ class Arena:
         self.spec, self.layout = spec, layout
         self.lanes, self.slots = spec.lanes or 1, spec.capacity
         self.device = torch.device(spec.device)
+        self._fused = kernels.fused_for(self.device)
         words, on_cpu = layout.words, self.device.type == "cpu"
         size = self.lanes * self.slots * words * WORD
         refuse_if_too_large(size, self.device, f"a memory of {self.lanes} × {self.slots} experiences")
@@ -56,6 +58,9 @@ class Arena:
 
     def write(self, rows: Tensor, slots: Tensor) -> None:
         """Store rows int64[L, M, W] in slots int64[L, M]; a negative slot is skipped."""
+        if self._fused is not None:
+            self._fused.store_rows(rows.contiguous(), slots, self.flat_rows)
+            return
         rows = rows.reshape(-1, self.layout.words)
         if self.device.type == "cpu":
             kept = slots.numpy().reshape(-1) >= 0

@@ -76,6 +76,8 @@ class CrystalMemory(ReplayMemory):
         if isinstance(self.params.kappa, Mapping) and set(self.params.kappa) != set(self.anchors):
             raise ValueError(f"kappa: wanted the anchors {sorted(self.anchors)}, got {sorted(self.params.kappa)}")
         self._kappa = {name: per_lane("kappa", self._kappa_of(name), lanes, device) for name in self.anchors}
+        self._first = torch.arange(lanes, device=device)[:, None] * capacity
+        """Where a lane's anchors begin."""
         self._power = per_lane("anchor_power", self.params.anchor_power, lanes, device)
         size = self.grid_vectors(self.arena.unpack(self.arena.rows[:, :1])).shape[-1]
         self.grid = Grid(lanes, capacity, size, self.params.cell, device)
@@ -326,21 +328,26 @@ class CrystalMemory(ReplayMemory):
         """κ·c^p, and 0 until first evaluated."""
         return (kappa * c**self._power * ((flags & EVALUATED) > 0)).to(torch.float32)
 
+    def _strength_at(self, slots: Tensor, kappa: Tensor) -> Tensor:
+        """`_strength` in slots int64[L, B]."""
+        c, flags = self.ledger.c, self.ledger.flags
+        if self._fused is not None:
+            strength: Tensor = self._fused.strength(c, flags, slots, kappa, self._power, EVALUATED)
+            return strength
+        return self._strength(kappa, c.gather(1, slots), flags.gather(1, slots))
+
     def _anchors_of(self, slots: Tensor) -> dict[str, Anchor] | None:
         if not self.anchors:
             return None
-        c, flags = self.ledger.c.gather(1, slots), self.ledger.flags.gather(1, slots)
-        wide = (
-            slots if self.lanes == 1 else slots + torch.arange(self.lanes, device=self.device)[:, None] * self.capacity
-        )
-        flat, one = wide.reshape(-1), not isinstance(self.params.kappa, Mapping)
+        flat = (slots if self.lanes == 1 else slots + self._first).reshape(-1)
+        one = not isinstance(self.params.kappa, Mapping)
         out: dict[str, Anchor] = {}
         for name, anchor in self.anchors.items():
             target = anchor.flatten(0, 1).index_select(0, flat).view(*slots.shape, *anchor.shape[2:])
             if one and out:  # the same strength for all
                 strength = next(iter(out.values())).coefficient
             else:
-                strength = self._outer_batch(self._strength(self._kappa[name], c, flags))
+                strength = self._outer_batch(self._strength_at(slots, self._kappa[name]))
             out[name] = Anchor(self._outer_batch(target), strength)
         return out
 

@@ -51,7 +51,7 @@ class CrystalLedger:
         slots, self.n_step = spec.capacity, spec.n_step
         lanes, device = len(streams.seeds), streams.device
         self.lanes, self.slots, self.streams, self.params, self.clock = lanes, slots, streams, params, clock
-        self._kernels = kernels.of(device)
+        self._kernels, self._fused = kernels.of(device), kernels.fused_for(device)
         self.caps = params.caps(slots)
         self.tree = WeightTree(lanes, slots, 3, device)
         self.incoming, self.trusted = torch.zeros(lanes, 1, device=device), False
@@ -71,6 +71,9 @@ class CrystalLedger:
             named |= {name: getattr(self, name) for name in _LANE_TENSORS}
             self._numpy = {name: tensor.numpy() for name, tensor in named.items()}
             self._columns = [self._numpy[name] for name in self._wide]
+        if self._fused is not None:
+            lane = (clock, self.number, self.filled, torch.cat(self.enter))
+            self._written_to = self._fused.Columns(*self._stacks.values(), *lane)
         self._strata: dict[int, Tensor] = {}
         self.clear()
 
@@ -80,7 +83,13 @@ class CrystalLedger:
         kinds |= {"streak": torch.uint8, "flags": torch.uint8, "birth": torch.int64, "updated": torch.int64}
         if self.params.boost:
             kinds |= {"boost": torch.float32, "env": torch.int32}
-        return {name: torch.zeros(lanes, width, dtype=kind, device=device) for name, kind in kinds.items()}
+        self._stacks = {
+            kind: torch.zeros(list(kinds.values()).count(kind), lanes, width, dtype=kind, device=device)
+            for kind in (torch.float32, torch.uint8, torch.int64, torch.int32)
+        }
+        """All columns of one dtype, in their order."""
+        rest = {kind: iter(stack) for kind, stack in self._stacks.items()}
+        return {name: next(rest[kind]) for name, kind in kinds.items()}
 
     def _constants(self, device: torch.device) -> None:
         params = self.params
@@ -148,12 +157,24 @@ class CrystalLedger:
             self.refresh_strata()
 
     def place(self, valid: Tensor) -> Tensor:
+        if self._fused is not None:
+            placed: Tensor = self._fused.place(valid, self.head, self.slots, self.queue)
+            return placed
         rank = valid.cumsum(-1) - 1
         slots = self.queue.gather(1, (self.head[:, None] + rank).clamp(0, self.slots - 1))
         self.head += rank[:, -1] + 1
         return torch.where(valid, slots, -1)
 
     def written(self, slots: Tensor) -> None:
+        if self._fused is not None:
+            given = {"incoming": self.incoming, "n_step": self.n_step, "epsilon": TINY, "rises": self.params.phases}
+            self.tree.write(slots, self.highest, columns=self._written_to, **given)
+        else:
+            self._write(slots)
+        if self._liquid_was_empty and not (slots.is_cuda and torch.cuda.is_current_stream_capturing()):
+            self.refresh_strata()
+
+    def _write(self, slots: Tensor) -> None:
         kept, c = slots >= 0, self.incoming.expand(slots.shape)
         at = torch.where(kept, slots, self.slots)
         old = self.tree.label.gather(1, slots.clamp_min(0))
@@ -172,8 +193,6 @@ class CrystalLedger:
         labels = torch.stack([phase - 1, old], -1)[..., None]
         added, taken = ((labels == strata) & kept[..., None, None]).sum(1).unbind(1)
         self.filled += added - taken
-        if self._liquid_was_empty and not (slots.is_cuda and torch.cuda.is_current_stream_capturing()):
-            self.refresh_strata()
 
     def place_one(self) -> int:
         if self.trusted:

@@ -7,9 +7,10 @@ they equal a fresh build bit for bit. A slot of weight zero is never drawn, what
 Between a draw and the update that answers it, a slot may be rewritten. Each slot has a generation, counted up by
 `renew`; a draw claims the generation it saw, and `settle` tells which claims still hold.
 
-On CPU the loops of `crystalrl.kernels` do the work, on NumPy views of the tensors. Elsewhere torch does, and as it pays
-per call it takes a running sum over the first level that has at most TOP nodes, searches it, and walks only below it.
-Both give the same slots for the same uniforms, but for uniforms within rounding (1e-15) of the border of two nodes.
+On CPU the loops of `crystalrl.kernels` do the work, on NumPy views of the tensors; on CUDA its Triton kernels, if there
+are any. Elsewhere torch does, and as it pays per call it takes a running sum over the first level that has at most TOP
+nodes, searches it, and walks only below it. All give the same slots for the same uniforms, but for uniforms within
+rounding (1e-15) of the border of two nodes.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class Gate:
     """
 
     def __init__(self, c: Tensor, power: Tensor, floor: Tensor) -> None:
-        self.c, self.power, self.floor = c, power, floor
-        self.numpy = tuple(x.numpy() for x in (c, power, floor)) if c.device.type == "cpu" else ()
+        self.c, self.power, self.floor = self.tensors = c, power, floor
+        self.numpy = tuple(x.numpy() for x in self.tensors) if c.device.type == "cpu" else ()
 
     def factor(self, slots: Tensor) -> Tensor | float:
         """float32[L, B] of slots int64[L, B]."""
@@ -84,9 +85,10 @@ class WeightTree:
     def __init__(self, lanes: int, slots: int, strata: int = 1, device: torch.device | str = "cpu") -> None:
         self.lanes, self.slots, self.strata = lanes, slots, strata
         self.device = torch.device(device)
-        self._kernels = kernels.of(self.device)
+        self._kernels, self._fused = kernels.of(self.device), kernels.fused_for(self.device)
         self.fan = FAN if self._kernels else 64
-        sizes = _level_sizes(slots, self.fan, self._kernels.TOP if self._kernels else TOP)
+        loops = self._kernels or self._fused
+        sizes = _level_sizes(slots, self.fan, loops.TOP if loops else TOP)
         self._padded = (slots // self.fan + 1) * self.fan  # at least one spare leaf, where writes that are skipped go
         self.offsets = [sum(sizes[:k]) for k in range(len(sizes))]
         self.weight = zeros((lanes, self._padded), torch.float32, self.device)
@@ -101,7 +103,12 @@ class WeightTree:
         if self._kernels is not None:
             offsets = torch.tensor(self.offsets)
             self._tree = tuple(t.numpy() for t in (self.weight, self.label, self.sums, self.claims, offsets))
-        nothing, one = torch.zeros(lanes, 0, device=self.device), torch.ones(lanes, 1, dtype=torch.float64)
+        elif self._fused is not None:
+            self._tree = self._fused.Tree(self.weight, self.label, self.sums, self.claims, slots)
+        nothing, one = (
+            torch.zeros(lanes, 0, device=self.device),
+            torch.ones(lanes, 1, dtype=torch.float64, device=self.device),
+        )
         self._no_gate = Gate(nothing, one, one)
 
     @property
@@ -118,6 +125,10 @@ class WeightTree:
         float32[L, B]: (count·p)^(−β), p within the stratum, divided by the largest of the lane's batch, times the gate.
         """
         gate = gate or self._no_gate
+        if self._fused is not None:
+            random = (streams.keys, streams.ticks, int(Stream.DRAW))
+            sampled: tuple[Tensor, Tensor] = self._fused.sample(self._tree, random, stratum, count, beta, gate.tensors)
+            return sampled
         if self._kernels is None:
             slot, share = self.draw(streams.uniform(Stream.DRAW, stratum.shape[1]), stratum)
             number = count.gather(1, stratum.long()) if self.strata > 1 else count
@@ -125,8 +136,8 @@ class WeightTree:
             return slot, (weight / weight.amax(-1, keepdim=True)).to(torch.float32) * gate.factor(slot)
         strata = stratum.numpy()
         slots, weights = np.empty(strata.shape, np.int64), np.empty(strata.shape, np.float32)
-        random = streams.advance(Stream.DRAW)
-        self._kernels.sample(self._tree, random, strata, count.numpy(), beta.numpy(), gate.numpy, slots, weights)
+        ticked = streams.advance(Stream.DRAW)
+        self._kernels.sample(self._tree, ticked, strata, count.numpy(), beta.numpy(), gate.numpy, slots, weights)
         return torch.from_numpy(slots), torch.from_numpy(weights)
 
     def draw(self, uniform: Tensor, stratum: Tensor) -> tuple[Tensor, Tensor]:
@@ -139,6 +150,9 @@ class WeightTree:
             slots, shares = np.empty(uniform.shape, np.int64), np.empty(uniform.shape)
             self._kernels.descend(self._tree, uniform.numpy(), stratum.numpy(), slots, shares)
             return torch.from_numpy(slots), torch.from_numpy(shares)
+        if self._fused is not None:
+            drawn: tuple[Tensor, Tensor] = self._fused.descend(self._tree, uniform, stratum)
+            return drawn
         lane, stratum = self._lane, stratum.long()  # torch takes uint8 for a mask
         running = self.sums[:, :, self.offsets[-1] :].cumsum(-1)
         total = running[:, 0, -1:] if self.strata == 1 else running[lane, stratum, -1]
@@ -163,6 +177,10 @@ class WeightTree:
         """New weights for drawn slots int64[L, B] from |δ| float32[L, B], skipping slots renewed since."""
         if self._kernels is not None:
             self._kernels.learn(self._tree, rule.state, slot.numpy(), magnitude.numpy(), *rule.numbers)
+            return
+        if self._fused is not None:
+            state, slot, magnitude = (rule.c, rule.error), slot.contiguous(), magnitude.contiguous()
+            self._fused.learn(self._tree, state, slot, magnitude, rule.epsilon, rule.exponent, rule.highest)
             return
         slot = self._settle(slot)
         at, kept = slot.clamp_min(0), slot >= 0
@@ -190,6 +208,9 @@ class WeightTree:
         if self._kernels is not None:
             self._kernels.raise_sums(self._tree, slot.numpy(), weight.numpy(), label.numpy())
             return
+        if self._fused is not None:
+            self._fused.set_weights(self._tree, slot.contiguous(), weight.contiguous(), label.contiguous())
+            return
         lane, kept = self._lane, slot >= 0
         slot = self._or_spare(slot)  # which keeps weight zero and no label
         self.weight[lane, slot] = weight * kept
@@ -208,6 +229,13 @@ class WeightTree:
                 children = self._family(self.sums, lane * self.strata + s, self.offsets[level - 1], node)
                 self.sums[lane, s, self.offsets[level] + node] = children.sum(-1)
 
+    def write(self, slot: Tensor, highest: Tensor, **crystal: Any) -> None:
+        """New experiences of weight `highest` float32[L] in slots int64[L, B], by a Triton kernel; what a crystal
+        ledger adds is for `fused.written`.
+        """
+        assert self._fused is not None
+        self._fused.written(self._tree, slot.contiguous(), highest, **crystal)
+
     def set_one(self, slot: int, weight: float, label: int) -> None:
         """`set` and `renew` for one slot of the only lane, on CPU."""
         assert self._kernels is not None
@@ -224,8 +252,8 @@ class WeightTree:
 
     def rebuild(self) -> None:
         """Recompute all sums after `weight` and `label` were written as wholes."""
-        if self._kernels is not None:
-            self._kernels.build_sums(self._tree)
+        if loops := self._kernels or self._fused:
+            loops.build_sums(self._tree)
             return
         for s in range(self.strata):
             mine = self.weight.to(torch.float64) * (self.label == s if self.strata > 1 else 1)

@@ -138,22 +138,25 @@ class Intake:
         for name, value in given.items():
             _refuse_tensor(name, value, columns[name], self._shapes[name])
             columns[name].copy_(value.reshape(columns[name].shape))
-            if columns[name].is_floating_point():
-                self.corrupt |= ~torch.isfinite(columns[name]).all()
+        for span in self.layout.float_parts(rows):
+            self.corrupt |= (span - span).any()  # not zero but NaN where it is not finite
         if isinstance(self.spec.action, int):
             self.corrupt |= ((columns["action"] < 0) | (columns["action"] >= self.spec.action)).any()
         ends = [
             torch.as_tensor(x, device=self.device).bool().expand(self._lead[-1]) for x in (t.terminated, t.truncated)
         ]
         terminated, truncated = (end.reshape(lead) for end in ends)
-        columns["ending"].copy_(terminated * TERMINATED + truncated * TRUNCATED)
-        columns["discount"].copy_(self.spec.gamma * ~terminated)
+        flags = terminated.view(torch.uint8), truncated.view(torch.uint8)
+        torch.add(*flags, alpha=TRUNCATED, out=columns["ending"])  # TERMINATED is one
+        torch.mul(~terminated, self.spec.gamma, out=columns["discount"])
         return rows
 
     def check(self) -> None:
         """Raise if a value that is not finite, or an unknown action, was given on CUDA (this synchronises)."""
         if self.device.type == "cuda" and bool(self.corrupt):
-            raise ValueError("wanted finite numbers and known actions, but NaN, infinity or a wrong action was given")
+            raise ValueError(
+                "wanted finite numbers, known actions and slots, but NaN, infinity, a wrong action or slot was given"
+            )
 
 
 def _part(given: Any, role: str, name: str, spec: StorageSpec) -> Any:

@@ -102,7 +102,7 @@ class Tally:
 
 def contradicted(rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> Tensor:
     """bool[L, N]: flagged by the rule; epsilon and delta_r float32[L, 1]."""
-    flagged, fused = torch.zeros_like(scene.occupied), kernels.fused("pairs", scene.state.device)
+    flagged, fused = torch.zeros_like(scene.occupied), kernels.fused_for(scene.state.device)
     if rule == "none":
         return flagged
     lanes, slots = scene.phase.shape
@@ -144,7 +144,7 @@ def _fused_tally(fused: Any, rule: str, scene: Scene, epsilon: Tensor, delta_r: 
     marks = scene.occupied.to(torch.uint8) + 2 * scene.liquid.to(torch.uint8) + 4 * scene.new.to(torch.uint8)
     context = None if rule == "exists" else scene.context
     counted = (scene.state, scene.action, scene.reward, scene.order, marks, epsilon, delta_r, context, scene.discrete)
-    tally: Tensor = fused.tally(list(RULES).index(rule), *counted)
+    tally: Tensor = fused.pairs.tally(list(RULES).index(rule), *counted)
     return tally
 
 
@@ -210,11 +210,11 @@ def spacing(scene: Scene, k: int, step: int | None = None, stop: int | None = No
     if k >= slots:
         return torch.zeros(lanes, 1, device=scene.state.device)
     step, stop = step or -(-slots // SAMPLED), stop or slots
-    fused, found = kernels.fused("pairs", scene.state.device), []
+    fused, found = kernels.fused_for(scene.state.device), []
     if fused is not None:
         asked = torch.arange(0, stop, step, device=scene.state.device)
         alike = (scene.action, scene.context, scene.discrete)
-        kth = fused.nearest(scene.state, scene.state, scene.liquid, asked, k, *alike)[1][..., -1]
+        kth = fused.pairs.nearest(scene.state, scene.state, scene.liquid, asked, k, *alike)[1][..., -1]
         found.append(torch.where(scene.liquid[:, asked] & torch.isfinite(kth), kth, torch.nan))
     for part in chunks(-(-stop // step), 3 * lanes, slots, scene.phase.device) if fused is None else ():
         rows = slice(part.start * step, min(part.stop * step, stop), step)

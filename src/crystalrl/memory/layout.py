@@ -96,6 +96,11 @@ class Layout:
         spans = [run for dtype, run in runs if dtype in FLOATS]
         return [rows.view(g[0].numpy_dtype)[..., g[0].begin : g[-1].begin + g[-1].size] for g in spans]
 
+    def float_parts(self, rows: Tensor) -> list[Tensor]:
+        """As `float_spans`, of a tensor."""
+        spans = [run for run in self._runs if run[0] in FLOATS]
+        return [rows.view(dtype)[..., sizes[0] : sizes[0] + sum(sizes[1:-1])] for dtype, sizes, _ in spans]
+
     def torch_views(self, rows: Tensor) -> dict[str, Tensor]:
         """Columns [..., *shape] of rows int64[..., W], as views."""
         views: dict[str, Tensor] = {}

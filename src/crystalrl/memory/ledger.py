@@ -64,7 +64,7 @@ class Counted:
     def __init__(self, lanes: int, slots: int, streams: Streams) -> None:
         self.lanes, self.slots, self.streams = lanes, slots, streams
         self.number = torch.zeros(lanes, dtype=torch.int64, device=streams.device)
-        self._kernels = kernels.of(streams.device)
+        self._kernels, self._fused = kernels.of(streams.device), kernels.fused_for(streams.device)
         self._number: NDArray[np.int64] = self.number.numpy() if self._kernels else np.empty(0, np.int64)
 
     @property
@@ -114,6 +114,9 @@ class Ring(Counted):
             slots = np.where(wanted, (self._number[:, None] + rank) % self.slots, -1)
             self._number += rank[:, -1] + 1
             return torch.from_numpy(slots)
+        if self._fused is not None:
+            placed: Tensor = self._fused.place(valid, self.number, self.slots)
+            return placed
         place = valid.cumsum(-1) - 1
         at = (self.number[:, None] + place) % self.slots
         self.number += place[:, -1] + 1

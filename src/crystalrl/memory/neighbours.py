@@ -133,9 +133,9 @@ def nearest(queries: Tensor, vectors: Tensor, occupied: Tensor, k: int) -> Near:
     k = min(k, max(slots - 1, 1))
     index = torch.zeros(lanes, slots, k, dtype=torch.int64, device=vectors.device)
     exists = torch.zeros(lanes, slots, k, dtype=torch.bool, device=vectors.device)
-    number, fused = torch.arange(slots, device=vectors.device), kernels.fused("pairs", vectors.device)
+    number, fused = torch.arange(slots, device=vectors.device), kernels.fused_for(vectors.device)
     if fused is not None:
-        index, apart = fused.nearest(queries, vectors, occupied, number, k)
+        index, apart = fused.pairs.nearest(queries, vectors, occupied, number, k)
         return Near(index, torch.isfinite(apart))
     for part in chunks(slots, lanes, slots, vectors.device):
         apart = distances(queries[:, part], vectors)

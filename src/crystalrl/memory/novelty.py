@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crystalrl.kernels import GOLDEN
-from crystalrl.random import mix, signed
+from crystalrl.kernels import GOLDEN, signed
+from crystalrl.random import mix
 
 ENOUGH = 1000
 """Visits before the grid is judged."""

@@ -82,6 +82,9 @@ class PrioritizedLedger(Ring):
         return self.tree.nbytes + self.highest.nbytes
 
     def written(self, slots: Tensor) -> None:
+        if self._fused is not None:
+            self.tree.write(slots, self.highest)
+            return
         weight = self.highest[:, None].expand_as(slots)
         self.tree.set(slots, weight.contiguous(), self._label(slots.shape))
         self.tree.renew(slots)

@@ -44,6 +44,7 @@ class ReplayMemory:
         self.lanes, self.capacity = spec.lanes or 1, spec.capacity
         self.device = torch.device(spec.device)
         self._kernels: Any = kernels.of(self.device)
+        self._fused: Any = kernels.fused_for(self.device)
         self.deliver = torch.device(spec.deliver) if spec.deliver is not None else self.device
         self.streams = Streams(spec.seeds, self.device)
         self.intake = Intake(spec, Layout(spec))
@@ -52,7 +53,7 @@ class ReplayMemory:
         self.time = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         self._numpy_time = self.time.numpy() if self.device.type == "cpu" else np.empty(0)
         self.ledger = self._ledger()
-        self._one = self.device.type == "cpu" and self.lanes == spec.envs == spec.n_step == 1
+        self._one = self._kernels is not None and self.lanes == spec.envs == spec.n_step == 1
         self._all_valid = torch.ones(self.lanes, spec.envs, dtype=torch.bool, device=self.device)
         self._filled = False
 
@@ -103,7 +104,7 @@ class ReplayMemory:
             return self._add_one()
         mask = self._all_valid if valid is None else self._mask("valid", valid)
         closed, real = (rows, mask) if self.windows is None else self.windows.push(rows, mask)
-        self.time += mask.sum(-1)
+        self.time += self.spec.envs if valid is None else mask.sum(-1)
         slots = self._store(closed, real)
         return self._outer(slots, self.spec.envs == 1) if self.windows is None else self._outer_windows(slots)
 
@@ -218,9 +219,13 @@ class ReplayMemory:
             if not self.ledger.holds(inner):
                 raise ValueError("index: wanted slots that hold an experience, got empty ones (from before a clear?)")
             return inner, torch.from_numpy(magnitude).view(self.lanes, -1)
+        inner = slots.view(self.lanes, -1)
+        if self._fused is not None:
+            error = error.reshape(inner.shape)
+            return inner, self._fused.magnitude(error, inner, self.capacity, self.intake.corrupt)
         on_device = error.abs().to(torch.float32).view(self.lanes, -1)
         self.intake.corrupt |= ~torch.isfinite(on_device).all()
-        return slots.view(self.lanes, -1), on_device
+        return inner, on_device
 
     def _examined(self, slots: Any, error: Any) -> Any:
         """|error|, after refusing slots out of range and errors that are not finite; NumPy arrays."""

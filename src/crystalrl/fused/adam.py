@@ -1,4 +1,4 @@
-"""Adam in one pass over the parameters, in Triton for CUDA. Reached through `kernels.fused`."""
+"""Adam in one pass over the parameters, in Triton for CUDA."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from crystalrl import kernels
+from crystalrl.fused.tree import on
 
 BLOCK = 1024
 
@@ -48,7 +48,7 @@ def step(
     """Move theta [L, P] and both moments in place; rate [L, 1]; `steps` counts this step already."""
     lanes, size = theta.shape
     logarithms = [math.log(decay) for decay in decays]
-    with kernels.on(theta.device):
+    with on(theta):
         _step[(triton.cdiv(size, BLOCK), lanes)](
             theta, gradient.contiguous(), first, second, rate, steps, steps if when is None else when, size,
             *decays, *logarithms, stable, when is not None, BLOCK,

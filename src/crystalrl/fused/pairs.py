@@ -1,4 +1,4 @@
-"""Triton twins of what looks at all pairs of experiences, for CUDA. Reached through `kernels.fused`.
+"""Triton twins of what looks at all pairs of experiences, for CUDA.
 
 What torch does in some forty passes over matrices [L, R, N] is here one pass over their tiles, which never leave the
 registers: distances by differences in float32, exact like those on CPU.
@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from crystalrl import kernels
+from crystalrl.fused.tree import on
 
 ROWS, COLUMNS, WIDE = 16, 64, 128
 FAR = tl.constexpr(0x7F800000 << 32)
@@ -160,7 +160,7 @@ def nearest(
     index = torch.empty(lanes, len(asked), k, dtype=torch.int64, device=query.device)
     apart = torch.empty(lanes, len(asked), k, device=query.device)
     kept = max(16, triton.next_power_of_2(k))
-    with kernels.on(query.device):
+    with on(query):
         _nearest[(triton.cdiv(len(asked), ROWS), lanes)](
             _turned(query), *_columns(state, action, context), allowed.to(torch.uint8), asked, index, apart,
             slots, size, 0 if action is None else action.shape[-1], len(asked), k,
@@ -176,7 +176,7 @@ def tally(
     """float32[7, L, N]; see `_tally`."""
     lanes, slots, size = state.shape
     out = torch.empty(7, lanes, slots, device=state.device)
-    with kernels.on(state.device):
+    with on(state):
         _tally[(triton.cdiv(slots, ROWS), lanes)](
             *_columns(state, action, context), reward.contiguous(), order, marks, epsilon.contiguous(),
             delta_r.contiguous(), out, slots, size, action.shape[-1], lanes,
