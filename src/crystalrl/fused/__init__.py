@@ -1,4 +1,4 @@
-"""Triton kernels for memories and optimisers on CUDA. Reached through `kernels.fused_for()`: importing this loads Triton.
+"""Triton kernels for memories and optimisers on CUDA. Reached through `kernels.fused_for()`: importing loads Triton.
 
 What they compute is written down in torch, in `crystalrl.memory`; tests compare the two.
 """

@@ -136,10 +136,14 @@ class CrystalMemory(ReplayMemory):
         if not recording:
             self._steps += self.spec.envs
         if self.params.every_episode:
-            for flag in (transition.terminated, transition.truncated):
-                ended = torch.as_tensor(flag, device=self.device).bool()
-                self.ended |= ended.reshape(self.lanes, -1).any(-1, keepdim=True) if ended.dim() else ended
+            ended = self._flag(transition.terminated) | self._flag(transition.truncated)
+            self.ended |= ended if ended.shape[-1] == 1 else ended.any(-1, keepdim=True)
         return slots
+
+    def _flag(self, flag: ArrayLike) -> Tensor:
+        """bool[L, E], or [1, 1] for a single one."""
+        given = torch.as_tensor(flag, device=self.device).bool()
+        return given.reshape(self.lanes, -1) if given.dim() else given.reshape(1, 1)
 
     def reserve(self) -> None:
         self.ledger.reserve(self._width)
