@@ -56,11 +56,15 @@ def make(algorithm: str, seed: int, steps: int) -> Agent:
     env.set_seed(seed)
     actor, loss = loss_of(algorithm, env.action_spec)
     loss.make_value_estimator(gamma=0.95)
+    td3 = algorithm == "TD3"
     noise = AdditiveGaussianModule(
-        env.action_spec, sigma_init=1.0, sigma_end=0.1 if algorithm == "TD3" else 0.0, annealing_num_steps=steps // 4
+        env.action_spec,
+        sigma_init=1.0,
+        sigma_end=0.1 if td3 else 0.0,
+        annealing_num_steps=steps // (5 if td3 else 4),
     )
     policy = TensorDictSequential(actor, noise)
-    return Agent(env, policy, loss, learning_rate=1e-3, target_rate=0.01, slots=6_000, updates=20)
+    return Agent(env, policy, loss, learning_rate=1e-3, target_rate=0.02 if td3 else 0.01, slots=6_000, updates=20)
 
 
 def train(

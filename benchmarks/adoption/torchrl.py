@@ -30,6 +30,8 @@ WIDTHS = "16 × 16"
 OURS = ("crystal memory without anchors", "crystal memory")
 ALGORITHMS = ("DQN, CartPole-v1", "SAC, Pendulum-v1", "TD3, Pendulum-v1")
 STEPS = ("DQN", "SAC", "TD3")
+LENGTHS = {"DQN": 6_000, "SAC": 6_000, "TD3": 8_000}
+"""Environment steps of a run."""
 
 
 def prioritized(slots: int) -> PrioritizedSampler:
@@ -38,11 +40,12 @@ def prioritized(slots: int) -> PrioritizedSampler:
 
 def train(algorithm: str, buffer: CrystalParams | str | None, seed: int) -> list[float]:
     name = algorithm.split(",")[0]
-    agent = torchrl_dqn.make(seed, 6_000) if name == "DQN" else torchrl_pendulum.make(name, seed, 6_000)
+    steps = LENGTHS[name]
+    agent = torchrl_dqn.make(seed, steps) if name == "DQN" else torchrl_pendulum.make(name, seed, steps)
     if buffer == "prioritized":
         np.random.seed(seed)  # noqa: NPY002 (whence it draws)
         agent, buffer = agent._replace(sampler=prioritized(agent.slots)), None
-    return torchrl_dqn.learn(agent, buffer, seed, 6_000, None)
+    return torchrl_dqn.learn(agent, buffer, seed, steps, None)
 
 
 def stepper(name: str, kind: CrystalParams | str | None) -> Callable[[], object]:
