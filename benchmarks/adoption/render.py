@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from statistics import stdev
+from statistics import mean, stdev
 from typing import Any
 
 from benchmarks.learning import difference
@@ -21,6 +21,21 @@ LIBRARIES = {
 }
 """And the buffers of its own that learning is compared with."""
 HEADS = {"plain": "ours with c ≡ 0", "crystal": "crystal memory"}
+
+
+def uneven(library: str, runs: list[dict[str, Any]]) -> str:
+    """Single scores where a mean hides them: their standard deviation is more than half of it."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for r in sorted(runs, key=lambda r: r["seed"]):
+        found.setdefault((r["algorithm"], r["buffer"]), []).append(r["score"])
+    wide = {algorithm for (algorithm, _), scores in found.items() if stdev(scores) > 0.5 * abs(mean(scores))}
+    names = LIBRARIES[library] | HEADS
+    lists = [
+        f"{algorithm}, {names[buffer]}: {', '.join(f'{score:.0f}' for score in scores)}"
+        for (algorithm, buffer), scores in found.items()
+        if algorithm in wide
+    ]
+    return f"Single runs differ much, by seed: {'; '.join(lists)}." if lists else ""
 
 
 def learning(library: str, runs: list[dict[str, Any]]) -> str:
@@ -47,7 +62,7 @@ def learning(library: str, runs: list[dict[str, Any]]) -> str:
     verdict = f"Worse, beyond chance: {'; '.join(below)}." if below else "No difference is below 0 beyond chance."
     honest = "An interval (Welch) that includes 0 means that so few seeds show no difference, not that there is none."
     how = f"`python -m benchmarks.adoption learning {library}`, {minutes:.0f} minutes of one core."
-    return "\n\n".join([table(head, rows), f"{verdict} {honest} {how}"])
+    return "\n\n".join(filter(None, [table(head, rows), uneven(library, runs), f"{verdict} {honest} {how}"]))
 
 
 def overhead(library: str, result: dict[str, Any]) -> str:
