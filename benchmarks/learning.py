@@ -37,13 +37,15 @@ def compare(path: Path, algorithms: Iterable[str], buffers: Iterable[str], seeds
         path.write_text("[\n" + ",\n".join(map(json.dumps, runs)) + "\n]\n")
 
 
-def difference(runs: list[dict[str, Any]], algorithm: str, buffer: str = "plain") -> dict[str, float]:
+def difference(
+    runs: list[dict[str, Any]], algorithm: str, buffer: str = "plain", beside: str = "stock"
+) -> dict[str, float]:
     """Mean scores, their difference, its 95 % interval (Welch), and half of the 95 % interval of stock's mean."""
     scores = {
         name: np.array([r["score"] for r in runs if r["algorithm"] == algorithm and r["buffer"] == name])
-        for name in ("stock", buffer)
+        for name in (beside, buffer)
     }
-    ours, stock = scores[buffer], scores["stock"]
+    ours, stock = scores[buffer], scores[beside]
     interval = stats.ttest_ind(ours, stock, equal_var=False).confidence_interval()
     spread = stats.t.ppf(0.975, len(stock) - 1) * stats.sem(stock)
     return {

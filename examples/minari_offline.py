@@ -1,13 +1,13 @@
 """Recorded data crystallize with a fitted critic; the experiences of highest c go back into a Minari dataset.
 
-    MINARI_DATASETS_PATH=runs/minari python examples/minari_offline.py
-
-The data are recorded here, CartPole by a policy that balances half of the time. No download, no environment afterwards.
-"""
+The data are recorded here, CartPole by a policy that balances half of the time. No download, no environment afterwards:
+`python examples/minari_offline.py`, or set MINARI_DATASETS_PATH (absolute) to keep the data."""
 
 from __future__ import annotations
 
 import argparse
+import os
+from tempfile import mkdtemp
 from typing import Any
 
 import gymnasium as gym
@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=20)
     parser.add_argument("--updates", type=int, default=1_000)
     options = parser.parse_args()
+    os.environ.setdefault("MINARI_DATASETS_PATH", mkdtemp())
     torch.manual_seed(0)
     dataset = record("example/recorded-v0", options.episodes)
     memory = memory_of(dataset, gamma=0.95)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import nn
-from torchrl.envs import GymEnv, InitTracker, TransformedEnv
+from torchrl.envs import GymEnv, RewardSum, TransformedEnv
 from torchrl.modules import (
     MLP,
     AdditiveGaussianModule,
@@ -50,20 +50,27 @@ def loss_of(algorithm: str, spec: Any) -> tuple[Any, Any]:
     return actor, TD3Loss(actor, critic, action_spec=spec, loss_function="l2")
 
 
-def train(
-    params: CrystalParams | None, seed: int, steps: int, out: Path | None = None, algorithm: str = "SAC"
-) -> list[float]:
+def make(algorithm: str, seed: int, steps: int) -> Agent:
     torch.manual_seed(seed)
-    env = TransformedEnv(GymEnv("Pendulum-v1"), InitTracker())
+    env = TransformedEnv(GymEnv("Pendulum-v1"), RewardSum())
     env.set_seed(seed)
     actor, loss = loss_of(algorithm, env.action_spec)
     loss.make_value_estimator(gamma=0.95)
+    td3 = algorithm == "TD3"
     noise = AdditiveGaussianModule(
-        env.action_spec, sigma_init=1.0, sigma_end=0.1 if algorithm == "TD3" else 0.0, annealing_num_steps=steps // 4
+        env.action_spec,
+        sigma_init=1.0,
+        sigma_end=0.1 if td3 else 0.0,
+        annealing_num_steps=steps // (5 if td3 else 4),
     )
     policy = TensorDictSequential(actor, noise)
-    agent = Agent(env, policy, noise, loss, learning_rate=1e-3, target_rate=0.01, slots=6_000, updates=20)
-    return learn(agent, params, seed, steps, out)
+    return Agent(env, policy, loss, learning_rate=1e-3, target_rate=0.02 if td3 else 0.01, slots=6_000, updates=20)
+
+
+def train(
+    params: CrystalParams | None, seed: int, steps: int, out: Path | None = None, algorithm: str = "SAC"
+) -> list[float]:
+    return learn(make(algorithm, seed, steps), params, seed, steps, out)
 
 
 if __name__ == "__main__":

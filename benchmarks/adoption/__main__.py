@@ -31,8 +31,8 @@ from benchmarks.adoption.overhead import measure  # noqa: E402
 from benchmarks.adoption.parts import PARTS, scores  # noqa: E402
 from benchmarks.adoption.render import LIBRARIES, RESULTS, render  # noqa: E402
 
-BUFFERS = {"stock": None, "plain": PLAIN, "crystal": CrystalParams.anchored()}
-"""The library's own, ours with c ≡ 0, and ours."""
+BUFFERS = {"stock": None, "prioritized": "prioritized", "plain": PLAIN, "crystal": CrystalParams.anchored()}
+"""The library's own, its prioritized one if that is another, ours with c ≡ 0, and ours."""
 SEEDS = 32
 
 
@@ -43,7 +43,7 @@ class Task(NamedTuple):
     buffers: tuple[str, ...]
 
 
-TASKS = {"CartPole-v1": Task(20, 10, tuple(BUFFERS)), "Pendulum-v1": Task(5, 5, ("stock", "crystal"))}
+TASKS = {"CartPole-v1": Task(20, 10, ("stock", "plain", "crystal")), "Pendulum-v1": Task(5, 5, ("stock", "crystal"))}
 
 
 def learning(library: Any, path: Path, seeds: range) -> None:
@@ -53,7 +53,8 @@ def learning(library: Any, path: Path, seeds: range) -> None:
 
     for algorithm in library.ALGORITHMS:
         task = TASKS[algorithm.split(", ")[1]]
-        compare(path, [algorithm], task.buffers, [seed for seed in seeds if seed < task.seeds], run)
+        own = [buffer for buffer in library.STOCK.values() if buffer is not None]
+        compare(path, [algorithm], [*task.buffers, *own], [seed for seed in seeds if seed < task.seeds], run)
 
 
 def parts(path: Path) -> None:

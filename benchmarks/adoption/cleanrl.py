@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import cleanrl_dqn
 import cleanrl_sac
@@ -12,7 +13,9 @@ import numpy as np
 from benchmarks.adoption.overhead import BATCH, SLOTS
 from crystalrl import CrystalParams, Transition
 
-STOCK, PACKAGES, WIDTHS = "plain loop", (), "64 × 64"
+STOCK: dict[str, Any] = {"plain loop": None}
+PACKAGES: dict[str, str] = {}
+WIDTHS = "64 × 64"
 OURS = ("crystal memory",)
 ALGORITHMS = ("DQN, CartPole-v1", "SAC, Pendulum-v1")
 STEPS = ("DQN", "SAC")

@@ -6,7 +6,6 @@ import json
 import platform
 import statistics
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -39,18 +38,17 @@ def milliseconds(steps: Mapping[str, Callable[[], object]], rounds: int = 11, ea
 
 
 def measure(library: Any, path: Path) -> None:
-    """Steps of a library with its own buffer and with ours, both full; into a file."""
-    kinds = {library.STOCK: None, **{name: KINDS[name] for name in library.OURS}}
+    """Steps of a library with its own buffers and with ours, all full; into a file."""
+    kinds = library.STOCK | {name: KINDS[name] for name in library.OURS}
     times = {
         algorithm: milliseconds({kind: library.stepper(algorithm, params) for kind, params in kinds.items()})
         for algorithm in library.STEPS
     }
-    packages = {name: version(name) for name in library.PACKAGES}
     result = {
         "setting": f"{SLOTS:,} experiences, networks {library.WIDTHS}, batch {BATCH}, processor time in interleaved "
         "rounds; drawing, loss, backward pass, optimiser, telling the TD errors. Consolidation not included.",
         "algorithms": times,
-        "machine": {"python": platform.python_version(), "torch": torch.__version__, **packages, "threads": 1},
+        "machine": {"python": platform.python_version(), "torch": torch.__version__, **library.PACKAGES, "threads": 1},
     }
     text = json.dumps(result, indent=1)
     print(text)

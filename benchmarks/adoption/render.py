@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from statistics import stdev
+from statistics import mean, stdev
 from typing import Any
 
 from benchmarks.learning import difference
@@ -15,36 +15,54 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = ROOT / "docs" / "integrations"
 LIBRARIES = {
-    "cleanrl": "uniform memory",
-    "tianshou": "Tianshou's prioritized buffer",
-    "torchrl": "TorchRL's `RandomSampler`",
+    "cleanrl": {"stock": "uniform memory"},
+    "tianshou": {"stock": "Tianshou's prioritized buffer"},
+    "torchrl": {"stock": "TorchRL's `RandomSampler`", "prioritized": "TorchRL's `PrioritizedSampler`"},
 }
-"""And what the comparison of learning is with."""
+"""And the buffers of its own that learning is compared with."""
 HEADS = {"plain": "ours with c ≡ 0", "crystal": "crystal memory"}
+
+
+def uneven(library: str, runs: list[dict[str, Any]]) -> str:
+    """Single scores where a mean hides them: their standard deviation is more than half of it."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for r in sorted(runs, key=lambda r: r["seed"]):
+        found.setdefault((r["algorithm"], r["buffer"]), []).append(r["score"])
+    wide = {algorithm for (algorithm, _), scores in found.items() if stdev(scores) > 0.5 * abs(mean(scores))}
+    names = LIBRARIES[library] | HEADS
+    lists = [
+        f"{algorithm}, {names[buffer]}: {', '.join(f'{score:.0f}' for score in scores)}"
+        for (algorithm, buffer), scores in found.items()
+        if algorithm in wide
+    ]
+    return f"Single runs differ much, by seed: {'; '.join(lists)}." if lists else ""
 
 
 def learning(library: str, runs: list[dict[str, Any]]) -> str:
     rows, below = [], []
-    for algorithm in dict.fromkeys(r["algorithm"] for r in runs):
-        here = [r for r in runs if r["algorithm"] == algorithm]
-        seeds, stock = len({r["seed"] for r in here}), difference(here, algorithm, "crystal")
-        row = [algorithm, str(seeds), f"{stock['stock']:.0f} ± {stock['stock_half_interval']:.0f}"]
+    here = {(r["algorithm"], r["buffer"]): [] for r in runs}
+    for r in runs:
+        here[r["algorithm"], r["buffer"]].append(r["seed"])
+    for algorithm, own in [(a, b) for a, b in here if b in LIBRARIES[library]]:
+        row = [algorithm, str(len(here[algorithm, own])), LIBRARIES[library][own]]
+        its = difference(runs, algorithm, "crystal", own)
+        row += [f"{its['stock']:.0f} ± {its['stock_half_interval']:.0f}"]
         for buffer, name in HEADS.items():
-            if not any(r["buffer"] == buffer for r in here):
+            if (algorithm, buffer) not in here:
                 row += ["", ""]
                 continue
-            d = difference(here, algorithm, buffer)
+            d = difference(runs, algorithm, buffer, own)
             row += [f"{d['ours']:.0f}", f"{d['difference']:+.0f} [{d['low']:.0f}, {d['high']:.0f}]"]
             if d["high"] < 0:
-                below.append(f"{algorithm} with {name}")
+                below.append(f"{algorithm} with {name}, beside {LIBRARIES[library][own]}")
         rows.append(row)
-    head = ["", "seeds", f"{LIBRARIES[library]} ± 95 %"]
+    head = ["", "seeds", "beside", "its score ± 95 %"]
     head += [text for name in HEADS.values() for text in (name, "difference [95 %]")]
     minutes = sum(r["seconds"] for r in runs) / 60
     verdict = f"Worse, beyond chance: {'; '.join(below)}." if below else "No difference is below 0 beyond chance."
     honest = "An interval (Welch) that includes 0 means that so few seeds show no difference, not that there is none."
     how = f"`python -m benchmarks.adoption learning {library}`, {minutes:.0f} minutes of one core."
-    return "\n\n".join([table(head, rows), f"{verdict} {honest} {how}"])
+    return "\n\n".join(filter(None, [table(head, rows), uneven(library, runs), f"{verdict} {honest} {how}"]))
 
 
 def overhead(library: str, result: dict[str, Any]) -> str:

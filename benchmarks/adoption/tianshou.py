@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,9 @@ from crystalrl import CrystalParams
 from crystalrl.integrations.tianshou import CrystalReplayBuffer
 from tests.integrations.tianshou_models import ENVS, algorithm, step
 
-STOCK, PACKAGES, WIDTHS = "Tianshou's prioritized", ("tianshou",), "16 × 16"
+STOCK: dict[str, Any] = {"Tianshou's prioritized": None}
+PACKAGES = {"tianshou": version("tianshou")}
+WIDTHS = "16 × 16"
 OURS = ("crystal memory without anchors", "crystal memory")
 ALGORITHMS = ("DQN, CartPole-v1", "SAC, Pendulum-v1")
 STEPS = ("DQN", "SAC")

@@ -54,6 +54,34 @@ def test_gradients_are_those_of_losses_written_out(name: str, params: CrystalPar
 
 
 @pytest.mark.parametrize("name", LOSSES)
+def test_anchors_and_td_errors_cost_no_pass_through_a_network_but_a_subclass_is_asked_anew(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the loss computes on its way is used; of a subclass we cannot know what it computes. Both say the same."""
+    loss, _sampler, buffer = trained(name)
+    batch, layers = buffer.sample(), []
+    run = torch.nn.Linear.forward
+    monkeypatch.setattr(torch.nn.Linear, "forward", lambda self, x: (layers.append(self), run(self, x))[1])
+
+    def passes(call: Any) -> tuple[Any, int]:
+        layers.clear()
+        torch.manual_seed(5)
+        return call(batch), len(layers)
+
+    _, plain = passes(loss.loss)
+    ours, heard = passes(loss)
+    kept = vars(loss.loss) | vars(getattr(loss.loss, "actor_network", loss.loss))
+    assert heard == plain > 0
+    loss.loss.__class__ = type("Own", (type(loss.loss),), {"__module__": "mine"})
+    theirs, asked = passes(loss)
+    assert asked > plain
+    for key, value in ours.items():
+        torch.testing.assert_close(value, theirs[key])
+        assert difference(gradients(loss, value), gradients(loss, theirs[key])) <= 1e-6, key
+    assert not [name for name, value in kept.items() if getattr(value, "__qualname__", "").startswith("_told")]
+
+
+@pytest.mark.parametrize("name", LOSSES)
 def test_a_consolidation_is_told_the_loss_s_own_td_errors_and_outputs(name: str) -> None:
     loss, _sampler, buffer = trained(name)
     batch = buffer.sample()

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -111,3 +115,23 @@ def test_a_storage_counts_writes_and_refuses_slots_beyond_that_count() -> None:
 def test_what_a_sampler_says_of_its_draw_is_put_into_the_batch() -> None:
     source = inspect.getsource(TensorDictReplayBuffer.sample)
     assert "data.set(key, val)" in source, f"wanted the sampler's info in the batch; {SAMPLER}"
+
+
+def test_nothing_of_ours_needs_torchrl_s_compiled_extension_and_the_benchmark_says_that_it_is_missing() -> None:
+    """A wheel loads beside one version of PyTorch only, and here, on purpose, it cannot be built either."""
+    program = """
+import sys
+sys.modules["torchrl._torchrl"] = None
+from tests.integrations.torchrl_models import LOSSES, trained
+for name in LOSSES:
+    assert len(trained(name, rounds=2)[1]) == 100
+from benchmarks.adoption.extension import load
+there, make = load()
+assert not there and make.startswith("no extension"), make
+"""
+    root = Path(__file__).parents[2]
+    surroundings = {**os.environ, "PATH": "", "PYTHONPATH": os.pathsep.join([str(root), str(root / "src")])}
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "PrioritizedSampler is missing, so the comparison is with its uniform buffer" in done.stderr

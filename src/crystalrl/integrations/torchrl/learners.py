@@ -8,13 +8,20 @@ import torch
 from torch import Tensor
 
 from crystalrl.integrations.anchors import gaussian_pull, squared_pull
+from crystalrl.integrations.torchrl.hearing import Ear, hearing
 from crystalrl.types import Anchor
 
 
 class Learner:
-    """One loss module. `critic` names its critic's loss."""
+    """One loss module."""
 
     critic: ClassVar[str] = "loss_qvalue"
+    """Name of its critic's loss."""
+    anchors: ClassVar[int] = 2
+    """How many outputs are anchored."""
+    pass_: ClassVar[str]
+    """Its method that runs the critics, and whether that wants the batch once for each of them."""
+    expands: ClassVar[bool] = False
 
     def __init__(self, loss: Any) -> None:
         self.loss = loss
@@ -24,16 +31,36 @@ class Learner:
         """Keys of the observation."""
         return list(self.loss.actor_network.in_keys)
 
+    def forward(self, batch: Any) -> tuple[Any, dict[str, Tensor]]:
+        """What the loss says, and what anchors hold, as `outputs`: overheard, so that it costs no pass of its own.
+
+        A subclass may compute anything on its way; there the networks run again.
+        """
+        own = type(self.loss).__module__.startswith("torchrl.")
+        with hearing(self.ears(batch) if own else []) as heard:
+            out = self.loss(batch)
+        return out, heard if len(heard) == self.anchors else self.outputs(batch)
+
+    def ears(self, batch: Any) -> list[Ear]:
+        """Where the loss computes its outputs: its critics at the stored actions and, in a subclass, its policy."""
+        loss = self.loss
+        return [Ear(loss, self.pass_, "q", lambda _, params: params is loss.qvalue_network_params, self.twins)]
+
+    def outputs(self, batch: Any) -> dict[str, Tensor]:
+        """What anchors hold: values `q` [B, n] and, where there is one, the policy [B, …]."""
+        policy = self.policy(batch)
+        return {"q": self.values(batch), **({} if policy is None else {"policy": policy})}
+
     def values(self, batch: Any) -> Tensor:
         """Anchored values [B, n]: each critic at the stored action."""
         loss = self.loss
         read = batch.select(*loss.qvalue_network.in_keys)
-        if hasattr(loss, "_vmap_qnetworkN0"):
-            read = loss._vmap_qnetworkN0(read, loss.qvalue_network_params)
-        else:
+        if self.expands:
             read = read.expand(loss.num_qvalue_nets, *read.batch_size)
-            read = loss._vmap_qvalue_network00(read, loss.qvalue_network_params)
-        values: Tensor = read.get(loss.tensor_keys.state_action_value).squeeze(-1).T
+        return self.twins(getattr(loss, self.pass_)(read, loss.qvalue_network_params))
+
+    def twins(self, read: Any) -> Tensor:
+        values: Tensor = read.get(self.loss.tensor_keys.state_action_value).squeeze(-1).T
         return values
 
     def policy(self, batch: Any) -> Tensor | None:
@@ -59,17 +86,24 @@ class Learner:
 
 class DQN(Learner):
     critic: ClassVar[str] = "loss"
+    anchors: ClassVar[int] = 1
 
     @property
     def observations(self) -> list[Any]:
         return list(self.loss.value_network.in_keys)
 
+    def ears(self, batch: Any) -> list[Ear]:
+        """The first pass is that of the stored observations."""
+        return [Ear(self.loss.value_network, "forward", "q", lambda *_: True, self.all_actions)]
+
     def values(self, batch: Any) -> Tensor:
         """[B, A]: of all actions."""
         loss = self.loss
         with loss.value_network_params.to_module(loss.value_network, preserve_module_state=False):
-            read = loss.value_network(batch.select(*loss.value_network.in_keys))
-        values: Tensor = read.get(loss.tensor_keys.action_value)
+            return self.all_actions(loss.value_network(batch.select(*loss.value_network.in_keys)))
+
+    def all_actions(self, read: Any) -> Tensor:
+        values: Tensor = read.get(self.loss.tensor_keys.action_value)
         return values
 
     def error(self, batch: Any, out: Any, values: Tensor) -> Tensor:
@@ -86,11 +120,20 @@ class DQN(Learner):
 
 
 class SAC(Learner):
+    pass_: ClassVar[str] = "_vmap_qnetworkN0"
+
+    def ears(self, batch: Any) -> list[Ear]:
+        """It asks its policy about the batch itself, and about what comes next."""
+        actor = Ear(self.loss.actor_network, "get_dist", "policy", lambda given: given is batch, self.law)
+        return [*super().ears(batch), actor]
+
     def policy(self, batch: Any) -> Tensor:
         """Mean and log σ before tanh, [B, 2A]."""
         loss = self.loss
         with loss.actor_network_params.to_module(loss.actor_network, preserve_module_state=False):
-            law = loss.actor_network.get_dist(batch.select(*loss.actor_network.in_keys))
+            return self.law(loss.actor_network.get_dist(batch.select(*loss.actor_network.in_keys)))
+
+    def law(self, law: Any) -> Tensor:
         return torch.cat([law.loc, law.scale.log()], -1)
 
     def pull(self, anchor: Anchor, output: Tensor) -> Tensor:
@@ -106,13 +149,19 @@ class SAC(Learner):
 
 
 class TD3(Learner):
+    pass_: ClassVar[str] = "_vmap_qvalue_network00"
+    expands: ClassVar[bool] = True
+
+    def ears(self, batch: Any) -> list[Ear]:
+        """The actor's loss comes first."""
+        actor = Ear(self.loss.actor_network, "forward", "policy", lambda *_: True, self.action)
+        return [*super().ears(batch), actor]
+
     def policy(self, batch: Any) -> Tensor:
         """The action, [B, A]."""
         loss = self.loss
         with loss.actor_network_params.to_module(loss.actor_network, preserve_module_state=False):
-            read = loss.actor_network(batch.select(*loss.actor_network.in_keys))
-        action: Tensor = read.get(loss.tensor_keys.action)
-        return action
+            return self.action(loss.actor_network(batch.select(*loss.actor_network.in_keys)))
 
     def error(self, batch: Any, out: Any, values: Tensor) -> Tensor:
         error: Tensor = (out.get("pred_value") - out.get("target_value")).abs().mean(0)

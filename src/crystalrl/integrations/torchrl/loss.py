@@ -53,43 +53,28 @@ class MemoryLoss(nn.Module):
         weight = batch.get(WEIGHT, None)
         if weight is None:
             raise KeyError("batch: wanted one that a CrystalSampler has drawn, got one without its weights")
-        out = self.loss(batch)
+        out, outputs = self.learner.forward(batch)
         losses = {
             name: (value * weight).mean() if name == self.learner.critic else value.mean()
             for name, value in out.items()
             if name.startswith("loss")
         }
-        values = self._values(batch)
-        pulls = {
-            "q": values,
-            "policy": self.learner.policy(batch) if ("memory", "policy") in batch.keys(True) else None,
-        }
-        for name, output in pulls.items():
+        for name, output in outputs.items():
             target = batch.get(("memory", name), None)
-            if target is not None and output is not None:
+            if target is not None:
                 anchor = Anchor(target, batch.get(("memory", f"{name}_strength")))
                 pull = self.learner.pull(anchor, output) if name == "policy" else squared_pull(anchor, output)
                 losses[f"loss_anchor_{name}"] = pull
         if torch.is_grad_enabled():
             self.updates += 1
             if self.report is not None:
-                self.report(batch.get("index"), self.learner.error(batch, out, values).detach())
+                self.report(batch.get("index"), self.learner.error(batch, out, outputs["q"]).detach())
         return TensorDict(losses, [])
-
-    def _values(self, batch: Any) -> Tensor:
-        with torch.set_grad_enabled(torch.is_grad_enabled() and ("memory", "q") in batch.keys(True)):
-            return self.learner.values(batch)
-
-    def outputs(self, batch: Any) -> dict[str, Tensor]:
-        """What anchors hold: values [B, n] and, where there is one, the policy [B, …]."""
-        policy = self.learner.policy(batch)
-        return {"q": self.learner.values(batch), **({} if policy is None else {"policy": policy})}
 
     @torch.no_grad()
     def evaluate(self, batch: Any) -> Evaluation:
         """TD errors and outputs now; the run's random numbers stay as they were."""
         batch = batch.clone(False)
         with private_randomness(batch.get(("next", "reward")).device):
-            out = self.loss(batch)
-        outputs = self.outputs(batch)
+            out, outputs = self.learner.forward(batch)
         return Evaluation(self.learner.error(batch, out, outputs["q"]), outputs)

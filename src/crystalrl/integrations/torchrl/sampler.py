@@ -53,7 +53,7 @@ class CrystalSampler(Sampler):
         """Build the memory for experiences like these."""
         storage, first = self.writer.storage, data[:1]
         with torch.no_grad():
-            outputs = self.loss.outputs(first) if anchored(self.params) else {}
+            outputs = self.loss.learner.outputs(first) if anchored(self.params) else {}
             actions = self.loss.learner.actions(first)
         anchor = {name: tuple(output.shape[1:]) for name, output in outputs.items()}
         shapes = structure(self._fields(first), actions)
