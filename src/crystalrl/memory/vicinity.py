@@ -22,7 +22,7 @@ from crystalrl.memory.surroundings import Surroundings, needs_near, reward_sprea
 if TYPE_CHECKING:
     from crystalrl.memory.crystal import CrystalMemory
 
-SPARE = 6
+SPARE = 2
 """Neighbours of a successor state listed beyond k, so that a loss is not felt at once."""
 ALIKE = 10
 """Experiences within ε that a list names."""
