@@ -5,8 +5,9 @@ Rules, by name:
 exists          the paper's: some stored experience lies within ε of mine in state plus action, and its reward differs
                 from mine by more than δ_r. Symmetric, so the new are flagged with the old, and the more neighbours
                 there are the surer one of them differs.
-newer_majority  more than half of the newer experiences within ε, same context and action, differ by more than δ_r; at
-                least two of them do.
+newer_majority  of the newer experiences within ε, same context and action, take the latest half, or five if that is
+                more: most of these differ by more than δ_r, at least two of them. (All of the newer would include
+                those that came with me, and find a change late.)
 fresh_mean      the mean reward of the fresh experiences within ε, same action, differs from mine by more than δ_r.
                 Fresh are the liquid ones and what came since the oldest of them: of what came, the useful is promoted,
                 and the liquid alone would be a biased sample. Only glass and crystal can be contradicted.
@@ -34,6 +35,8 @@ from crystalrl.memory.neighbours import Near, chunks, distances
 FEWEST = 3
 """Fresh experiences that it takes to contradict (a single one may lie on the other side of an edge), and elders that it
 takes to make an outlier."""
+LATEST = 5
+"""Of the newer experiences so many, the latest, are heard at least."""
 
 
 @dataclass(frozen=True)
@@ -82,17 +85,19 @@ def _exists(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tens
 
 def _newer_majority(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
     near = _alike(scene, rows, epsilon)
-    newer = near & (scene.birth[:, None, :] > scene.birth[:, rows, None])
-    differ = _differ(scene, rows, delta_r)
-    against, of = _count(newer & differ), _count(newer)
-    return _outvoted(against, of, near & ~newer, differ)
+    newer = scene.birth[:, None, :] > scene.birth[:, rows, None]
+    latest_first = scene.birth.argsort(-1, descending=True)[:, None, :].expand_as(near)
+    masks = (near & newer, near & ~newer, _differ(scene, rows, delta_r))
+    return _outvoted(*(mask.gather(2, latest_first) for mask in masks))
 
 
-def _outvoted(against: Tensor, newer: Tensor, elders: Tensor, differ: Tensor) -> Tensor:
-    """Most of the newer differ, at least two of them, and not most of the elders, too."""
-    at_odds = _count(elders & differ)
+def _outvoted(newer: Tensor, elders: Tensor, differ: Tensor) -> Tensor:
+    """Most of the latest of the newer differ, at least two of them, and not most of the elders, too; masks […, N] with
+    the latest first."""
+    heard = newer & (newer.cumsum(-1, dtype=torch.int32) <= (_count(newer) / 2).ceil().clamp_min(LATEST)[..., None])
+    against, at_odds = _count(heard & differ), _count(elders & differ)
     outlier = (2 * at_odds > _count(elders)) & (at_odds >= FEWEST)
-    return (against >= 2) & (2 * against > newer) & ~outlier
+    return (against >= 2) & (2 * against > _count(heard)) & ~outlier
 
 
 def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
@@ -254,8 +259,10 @@ def listed(
         if rule == "exists":
             flagged[rows] = differ.any(-1)
         elif rule == "newer_majority":
-            newer = (births.index_select(0, flat).view(names.shape) > births[rows, None]) & there
-            flagged[rows] = _outvoted(_count(newer & differ), _count(newer), there & ~newer, differ)
+            born = births.index_select(0, flat).view(names.shape)
+            newer, latest_first = born > births[rows, None], born.argsort(-1, descending=True)
+            masks = (there & newer, there & ~newer, differ)
+            flagged[rows] = _outvoted(*(mask.gather(1, latest_first) for mask in masks))
         else:
             liquid = (phases.index_select(0, flat).view(names.shape) == LIQUID) & there
             fresh = there & _since(liquid, births.index_select(0, flat).view(names.shape).to(torch.float64))
