@@ -16,21 +16,23 @@ from crystalrl.memory.interference import Scene
 from crystalrl.memory.lists import Lists, grouped
 from crystalrl.memory.search import Brute, Ivf, Search
 from crystalrl.memory.states import States
-from crystalrl.memory.steps import following, steps_nearby
+from crystalrl.memory.steps import Steps
 from crystalrl.memory.surroundings import Surroundings, needs_near, reward_spread
 
 if TYPE_CHECKING:
     from crystalrl.memory.crystal import CrystalMemory
 
 SPARE = 2
-"""Neighbours of a successor state listed beyond k, so that a loss is not felt at once."""
+"""Neighbours of a successor state listed beyond k, so that not every loss calls for others."""
 ALIKE = 10
 """Experiences within ε that a list names."""
 ASKED = 64
 """States among which those are looked for."""
 AT_LEAST, AT_MOST = 1024, 1 << 14
-"""Half as many lists as there are new experiences are renewed in turn, and at most as many as there are new ones of
-those that have lost most; their number counts as between these bounds."""
+"""Half as many lists as there are new experiences are renewed in turn; their number counts as between these bounds."""
+POOR = {"cpu": 4, "cuda": 1}
+"""Of the lists that name fewer than k, so many times the number of new experiences are renewed at most, the shortest
+first."""
 HINTS = 10
 """Neighbours through whose company a newcomer finds the lists it belongs to."""
 ASK_ALL = 1 << 16
@@ -120,12 +122,12 @@ class Vicinity:
             self.index.replace(gone & ~stale[:, None], slots, held, self.states.vectors("obs", slots))
         if bool(spacing.any()):
             self.epsilon = torch.where(due[:, None], self._spacing(draft), self.epsilon)
-        nearby = steps_nearby(draft, new, self.memory.spec.envs)
-        self._offer_steps(draft, new & ~asking, nearby)
+        steps = Steps(draft, self.memory.spec.envs)
+        self._offer_steps(draft, new & ~asking, steps)
         if self.ahead is not None and isinstance(self.index, search.Ivf) and kernels.compiled_for(count.device):
-            self._through_company(draft, asking, (turn, poor), nearby)
+            self._through_company(draft, asking, (turn, poor), steps)
         else:
-            self._introduce(draft, self._ask(draft, asking | turn | poor, nearby))
+            self._introduce(draft, self._ask(draft, asking | turn | poor, steps))
 
     @property
     def _lists(self) -> list[Lists]:
@@ -140,33 +142,34 @@ class Vicinity:
         turn = there & (number % period == draft.turns[:, None] % period)
         if self.ahead is None:
             return turn, torch.zeros_like(turn)
-        poor = there & ~turn & (self.ahead.lengths(draft.slots) <= self.memory.params.k)
-        return turn, poor & (poor.cumsum(-1) <= budget)
+        length = self.ahead.lengths(draft.slots)
+        poor = there & ~turn & (length < self.memory.params.k)
+        shortest = length.masked_fill(~poor, self.ahead.k).to(torch.uint8).argsort(dim=1, stable=True)
+        first = torch.zeros_like(poor).scatter_(1, shortest, number < POOR[number.device.type] * budget)
+        return turn, poor & first
 
-    def _offer_steps(self, draft: Draft, new: Tensor, nearby: Tensor) -> None:
+    def _offer_steps(self, draft: Draft, new: Tensor, steps: Steps) -> None:
         """Fill the lists of new ones that do not ask the index."""
         lane, slot = new.nonzero(as_tuple=True)
         for part in torch.arange(len(slot), device=slot.device).split(1 << 16):
-            steps = nearby[lane[part], slot[part]].to(torch.int64)
+            nearby = steps.nearby(lane[part], slot[part])
             if self.ahead is not None:
-                self.ahead.offer(lane[part], slot[part], steps, self._ahead_of)
+                self.ahead.offer(lane[part], slot[part], nearby, self._ahead_of)
             if self.alike is not None:
-                self.alike.offer(lane[part], slot[part], steps, self._apart, self._kin(draft))
+                self.alike.offer(lane[part], slot[part], nearby, self._apart, self._kin(draft))
 
-    def _through_company(self, draft: Draft, new: Tensor, again: tuple[Tensor, Tensor], nearby: Tensor) -> None:
+    def _through_company(self, draft: Draft, new: Tensor, again: tuple[Tensor, Tensor], steps: Steps) -> None:
         """New ones ask the index; lists that are renewed look at their members' company."""
         from crystalrl.memory.company import Company
 
         assert self.ahead is not None
         assert isinstance(self.index, search.Ivf)
         for lane in draft.due.nonzero()[:, 0].tolist():
-            company = Company(self.ahead, self.states, self.index, lane, int(draft.turns[lane]))
+            company = Company(self.ahead, self.states, self.index, steps, lane, int(draft.turns[lane]))
             slots, turn, poor = (mask[lane].nonzero()[:, 0] for mask in (new, *again))
-            steps = nearby[lane, slots]
-            close = company.admit(slots, steps.numpy(), following(self.states, lane, slots, steps))
+            close = company.admit(slots)
             company.introduce(slots, close)
-            company.renew(turn, ask=True)
-            company.renew(poor, ask=False)
+            company.renew(torch.cat([turn, poor]))
             if self.alike is not None:
                 around = company.around(turn, self.alike.index[lane, turn].numpy())
                 guests = torch.from_numpy(np.concatenate([close, around])).to(torch.int64)
@@ -174,20 +177,20 @@ class Vicinity:
                 self.alike.offer(torch.full_like(both, lane), both, guests, self._apart, self._kin(draft))
                 self._greet(draft, torch.full_like(slots, lane), slots, guests[: len(slots)])
 
-    def _ask(self, draft: Draft, asking: Tensor, nearby: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _ask(self, draft: Draft, asking: Tensor, steps: Steps) -> tuple[Tensor, Tensor, Tensor]:
         """Let lists ask the index; lane int64[P] and slot int64[P] of those that are fresh, and states near [P, T]."""
         slots, real = padded(asking)
         close = []
         for part in torch.arange(slots.shape[1], device=slots.device).split(1 << 14):
             some, exist = slots[:, part], real[:, part]
             lane, slot = exist.nonzero()[:, 0], some[exist]
-            steps = nearby[lane, slot].to(torch.int64)
+            nearby = steps.nearby(lane, slot)
             if self.ahead is not None:
                 found = self.index.search(self.states.vectors("next_obs", some), exist, self.ahead.k + 3)
-                self.ahead.offer(lane, slot, torch.cat([found[exist], steps], -1), self._ahead_of)
+                self.ahead.offer(lane, slot, torch.cat([found[exist], nearby], -1), self._ahead_of)
             found = self.index.search(self.states.vectors("obs", some), exist, ASKED)
             if self.alike is not None:
-                self.alike.offer(lane, slot, torch.cat([found[exist], steps], -1), self._apart, self._kin(draft))
+                self.alike.offer(lane, slot, torch.cat([found[exist], nearby], -1), self._apart, self._kin(draft))
             fresh = draft.fresh[lane, slot]
             close.append((lane[fresh], slot[fresh], found[exist][fresh]))
         lane, slot, near = (torch.cat(each) for each in zip(*close, strict=True))
@@ -226,11 +229,13 @@ class Vicinity:
         lists.offer(hosts // draft.slots, hosts % draft.slots, guests, apart, kin)
 
     def _reach(self, lane: Tensor, slot: Tensor) -> Tensor:
-        """float32[P]: distance of the last in the list of (lane, slot); infinite where there is room."""
+        """float32[P]: distance of the last in the list of (lane, slot); infinite where there is none. What is farther is
+        not taken, even if there is room: so a list names the nearest, and its length says when to look for more."""
         assert self.ahead is not None
-        last = self.ahead.index[lane, slot, -1].to(torch.int64)
-        far = self._ahead_of(lane, slot, last.clamp_min(0)[:, None])[:, 0]
-        return far.masked_fill(last < 0, torch.inf)
+        names = self.ahead.index[lane, slot].to(torch.int64)
+        count = (names >= 0).sum(-1, keepdim=True)
+        far = self._ahead_of(lane, slot, names.gather(1, (count - 1).clamp_min(0)).clamp_min(0))
+        return far.masked_fill(count == 0, torch.inf)[:, 0]
 
     def _ahead_of(self, lane: Tensor, slot: Tensor, others: Tensor) -> Tensor:
         return self.states.apart("next_obs", lane, slot, others)
