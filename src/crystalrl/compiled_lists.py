@@ -126,7 +126,8 @@ def introduce(graph: Any, space: Any, new: Any, hints: Any) -> None:
     """Offer slots new i64[P] to the lists in which their hints i32[P, T] (−1: none) stand; each list keeps the nearest.
 
     A list takes none that is farther than its last, even if it has room: so it names the nearest, however many it has
-    lost, and its length says when to look for more. Lists change, the rest of the graph does not: newcomers are not found through one another.
+    lost, and its length says when to look for more. Lists change, the rest of the graph does not: newcomers are not
+    found through one another.
     """
     lists, start, hosts = graph
     points, states, scale = space

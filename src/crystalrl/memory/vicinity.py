@@ -229,8 +229,8 @@ class Vicinity:
         lists.offer(hosts // draft.slots, hosts % draft.slots, guests, apart, kin)
 
     def _reach(self, lane: Tensor, slot: Tensor) -> Tensor:
-        """float32[P]: distance of the last in the list of (lane, slot); infinite where there is none. What is farther is
-        not taken, even if there is room: so a list names the nearest, and its length says when to look for more."""
+        """float32[P]: distance of the last in the list of (lane, slot); infinite where there is none. What is farther
+        is not taken, even if there is room: so a list names the nearest, and its length says when to look for more."""
         assert self.ahead is not None
         names = self.ahead.index[lane, slot].to(torch.int64)
         count = (names >= 0).sum(-1, keepdim=True)
