@@ -76,7 +76,7 @@ def test_scalars_average_over_lanes_and_carry_the_seconds() -> None:
         memory.add(transition, valid=[[True], [number < 10]])
     report = memory.consolidate(by_reward)
     assert report.scalars()["liquid"] == 15
-    assert report.per_lane()["liquid"] == [20, 10]
+    assert report.values["liquid"].tolist() == [20, 10]
     assert report.scalars()["seconds_evaluate"] >= 0
 
 

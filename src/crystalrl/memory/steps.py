@@ -30,7 +30,8 @@ class Steps:
         reach = torch.arange(-BEFORE_AND_AFTER, BEFORE_AND_AFTER + 1, device=slot.device)
         place = self.place[lane, slot][:, None] + reach[reach != 0]
         there = (place >= 0) & (place < self.count[lane][:, None])
-        return self.order[lane[:, None], place.clamp(0, self.order.shape[1] - 1)].masked_fill(~there, -1)
+        found: Tensor = self.order[lane[:, None], place.clamp(0, self.order.shape[1] - 1)]
+        return found.masked_fill(~there, -1)
 
 
 def following(states: States, lane: int, slots: Tensor, nearby: Tensor) -> Any:
