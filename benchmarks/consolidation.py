@@ -64,13 +64,13 @@ class Walks:
 
 
 class Rollouts:
-    """Ten environments of a MuJoCo task; actions follow themselves with correlation .9."""
+    """Ten environments of a MuJoCo task; actions follow themselves with correlation .9. options: for gymnasium.make."""
 
-    def __init__(self, task: str, seed: int = 0) -> None:
+    def __init__(self, task: str, seed: int = 0, **options: Any) -> None:
         import gymnasium
 
         self.count = 10
-        self.envs = [gymnasium.make(task) for _ in range(self.count)]
+        self.envs = [gymnasium.make(task, **options) for _ in range(self.count)]
         self.rng = np.random.default_rng(seed)
         self.state = [env.reset(seed=seed + n)[0].astype(np.float32) for n, env in enumerate(self.envs)]
         self.obs, self.action = len(self.state[0]), self.envs[0].action_space.shape[0]  # type: ignore[index]
@@ -91,6 +91,12 @@ class Rollouts:
                 if terminated or truncated:
                     self.state[n] = env.reset()[0].astype(np.float32)
         return {name: np.asarray(values, np.float32) for name, values in rows.items()}
+
+
+def _meta_world(task: str) -> Rollouts:
+    import metaworld  # noqa: F401  (it registers its tasks)
+
+    return Rollouts("Meta-World/MT1", env_name=task, disable_env_checker=True)
 
 
 def feed(memory: CrystalMemory, source: Any, count: int) -> None:
@@ -131,6 +137,16 @@ def judged(memory: CrystalMemory) -> dict[str, float]:
     exact = ledger.error[0][slot].mean(-1)
     listed = (ledger.error[0][mine.clamp_min(0)] * (mine >= 0)).sum(-1) / (mine >= 0).sum(-1).clamp_min(1)
     return {"recall": recall, "value_error": float((listed - exact).abs().mean() / exact.std())}
+
+
+def bytes_of(memory: Any) -> dict[str, float]:
+    """Per slot: payload, ledger (with the visit counts, without anchors), neighbour lists, copies of vectors."""
+    lists = getattr(memory, "vicinity", None)
+    listed, vectors = (lists.list_bytes, lists.nbytes - lists.list_bytes) if lists else (0, 0)
+    anchors = sum(anchor.nbytes for anchor in getattr(memory, "anchors", {}).values())
+    parts = {"payload": memory.arena.nbytes, "lists": listed, "vectors": vectors}
+    parts["ledger"] = memory.nbytes - sum(parts.values()) - anchors
+    return {name: count / memory.capacity for name, count in parts.items()}
 
 
 class Peer:
@@ -179,15 +195,15 @@ def spread(memory: CrystalMemory) -> None:
     ledger.relabel(torch.where(new, drawn.to(torch.uint8), phase), torch.ones(1, 1, dtype=torch.bool))
 
 
-def measured(source: Any, size: int, turns: int, filling: int | None = None) -> dict[str, Any]:
+def measured(source: Any, size: int, turns: int, filling: int | None = None, new: int = NEW) -> dict[str, Any]:
     """A life: until as many experiences came as there are slots, then so many consolidations that count.
 
     filling: so many at a time, spread over the phases, until it is full; then it is timed beside its peer.
     """
     shape: dict[str, Any] = {"obs": (source.obs,), "action": (source.action,)}
     memory = CrystalMemory(size, params=CrystalParams.anchored(), envs=source.count, seed=0, **shape)
-    for _ in range(size // (filling or NEW)):
-        feed(memory, source, filling or NEW)
+    for _ in range(size // (filling or new)):
+        feed(memory, source, filling or new)
         if filling:
             memory.time -= filling  # no time passes, so that nothing is given up before it is full
             spread(memory)
@@ -197,7 +213,7 @@ def measured(source: Any, size: int, turns: int, filling: int | None = None) -> 
     rounds: list[tuple[float, float]] = []
     last: dict[str, float] = {}
     for turn in range(turns):
-        feed(memory, source, NEW)
+        feed(memory, source, new)
         process, wall = time.process_time(), time.perf_counter()
         plan = memory.plan(critic)
         taken = time.process_time() - process, time.perf_counter() - wall
@@ -216,7 +232,7 @@ def measured(source: Any, size: int, turns: int, filling: int | None = None) -> 
     result: dict[str, Any] = {
         "seconds": ours[0], "wall_seconds": ours[1], "worst": max(each[0] for each in rounds), "turns": turns,
         "experiences": int((memory.ledger.phase > 0).sum()),
-        "stages": stages, "bytes": (memory.nbytes - memory.arena.nbytes) / size, **last,
+        "stages": stages, "bytes": (memory.nbytes - memory.arena.nbytes) / size, "parts": bytes_of(memory), **last,
     }  # fmt: skip
     if peer is not None:
         theirs = peer.seconds
@@ -225,7 +241,7 @@ def measured(source: Any, size: int, turns: int, filling: int | None = None) -> 
     return result
 
 
-def many_adds(slots: int = 2000, adds: int = 10**7) -> dict[str, Any]:
+def many_adds(slots: int = 20_000, adds: int = 10**7) -> dict[str, Any]:
     """Resident memory, in MiB, after a tenth of the adds and after all, with a consolidation every 50,000."""
     source = Walks(0.98)
     memory = CrystalMemory(slots, obs=(OBS,), action=(ACTION,), params=CrystalParams.anchored(), envs=ENVS, seed=0)
@@ -263,6 +279,7 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "walks, .998": lambda: measured(Walks(0.998), 100_000, 50),
     "HalfCheetah-v5": lambda: measured(Rollouts("HalfCheetah-v5"), 100_000, 50),
     "Hopper-v5": lambda: measured(Rollouts("Hopper-v5"), 100_000, 50),
+    "Meta-World push-v3": lambda: measured(_meta_world("push-v3"), 20_000, 50, new=1000),
     "noise": lambda: measured(Walks(0.0), 100_000, 50),
     "adds": many_adds,
 }

@@ -294,5 +294,10 @@ class Vicinity:
         return interference.spacing(scene, params.k, 1, first[0].shape[1])
 
     @property
+    def list_bytes(self) -> int:
+        return sum(lists.nbytes for lists in self._lists)
+
+    @property
     def nbytes(self) -> int:
-        return self.index.nbytes + self.states.nbytes + sum(lists.nbytes for lists in self._lists)
+        """Lists, and the vectors of the index and of states that are not compared as stored."""
+        return self.list_bytes + self.index.nbytes + self.states.nbytes
