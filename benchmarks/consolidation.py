@@ -28,11 +28,11 @@ import numpy as np
 import torch
 
 from crystalrl import CrystalMemory, CrystalParams
-from crystalrl.memory.search import Ivf
+from crystalrl.memory.search import LISTS, PROBES, TOGETHER, TRAINED_ON, Ivf
 from crystalrl.types import Batch
 
 OBS, ACTION, ENVS, NEW = 39, 4, 50, 5000
-QUERIES, JUDGED = 1000, 500
+QUERIES, JUDGED = 1000, 2000
 
 
 class Walks:
@@ -150,30 +150,46 @@ def bytes_of(memory: Any) -> dict[str, float]:
 
 
 class Peer:
-    """An index built anew, and what asking it for every experience takes: seconds of the process and of the clock."""
+    """An index built anew, and what asking it for every experience takes: seconds of the process and of the clock.
+
+    Vectors are given to FAISS as they are, or padded to a multiple of eight coordinates, as the memory itself does.
+    """
 
     def __init__(self, memory: CrystalMemory) -> None:
+        import faiss
+
         assert memory.vicinity is not None
-        states, occupied = memory.vicinity.states, memory.ledger.phase > 0
-        self.index = Ivf(1, states.size)
-        self.built = timed(
-            lambda: self.index.build(
-                occupied, torch.ones(1, dtype=torch.bool), lambda some: states.vectors("obs", some)
-            )
-        )
-        slots = occupied[0].nonzero()[:, 0]
-        self.count = len(slots)
+        states, occupied = memory.vicinity.states, memory.ledger.phase[0] > 0
+        slots = occupied.nonzero()[:, 0]
+        self.count, lists = len(slots), int(LISTS * len(slots) ** 0.5)
+        coarse = faiss.IndexFlatL2(states.size)
+        kind = faiss.ScalarQuantizer.QT_fp16
+        self.index = faiss.IndexIVFScalarQuantizer(coarse, states.size, lists, kind, faiss.METRIC_L2, False)
+        self.index.cp.niter, self.index.cp.min_points_per_centroid, self.index.nprobe = 10, 1, PROBES
+        vectors = states.of_lane("obs", 0, slots).numpy()
+        self.built = timed(lambda: self._build(vectors, max(1, len(slots) // (lists * TRAINED_ON))))
         some = slots[torch.randperm(len(slots), generator=torch.Generator().manual_seed(2))[:QUERIES]]
-        self.queries = states.of_lane("next_obs", 0, some)
-        self.rounds: list[tuple[float, float]] = []
+        self.queries = states.of_lane("next_obs", 0, some).numpy()
+        wide = -(-states.size // TOGETHER) * TOGETHER
+        self.padded = np.pad(self.queries, ((0, 0), (0, wide - states.size)))
+        self.rounds: dict[str, list[tuple[float, float]]] = {"peer": [], "padded_peer": []}
 
-    def ask(self) -> None:
-        self.rounds.append(timed(lambda: self.index.nearest(0, self.queries, 10)))
+    def _build(self, vectors: Any, step: int) -> None:
+        self.index.train(vectors[::step])
+        self.index.add(vectors)
 
-    @property
-    def seconds(self) -> tuple[float, float]:
+    def ask(self, memory: CrystalMemory) -> None:
+        assert memory.vicinity is not None
+        assert isinstance(memory.vicinity.index, Ivf)
+        padded = memory.vicinity.index.indices[0]
+        padded.nprobe = PROBES
+        self.rounds["peer"].append(timed(lambda: self.index.search(self.queries, 10)))
+        self.rounds["padded_peer"].append(timed(lambda: padded.search(self.padded, 10)))
+
+    def seconds(self, name: str) -> tuple[float, float]:
         process, wall = (
-            sum(each) / len(self.rounds) / len(self.queries) * self.count for each in zip(*self.rounds, strict=True)
+            sum(each) / len(self.rounds[name]) / len(self.queries) * self.count
+            for each in zip(*self.rounds[name], strict=True)
         )
         return self.built[0] + process, self.built[1] + wall
 
@@ -227,7 +243,7 @@ def measured(source: Any, size: int, turns: int, filling: int | None = None, new
         for name, seconds in report.seconds.items():
             stages[name] = stages.get(name, 0.0) + seconds / turns
         if peer is not None:
-            peer.ask()
+            peer.ask(memory)
     ours = [sum(each) / turns for each in zip(*rounds, strict=True)]
     result: dict[str, Any] = {
         "seconds": ours[0], "wall_seconds": ours[1], "worst": max(each[0] for each in rounds), "turns": turns,
@@ -235,9 +251,10 @@ def measured(source: Any, size: int, turns: int, filling: int | None = None, new
         "stages": stages, "bytes": (memory.nbytes - memory.arena.nbytes) / size, "parts": bytes_of(memory), **last,
     }  # fmt: skip
     if peer is not None:
-        theirs = peer.seconds
-        result |= {"peer_seconds": theirs[0], "peer_wall_seconds": theirs[1]}
-        result |= {"ratio": ours[0] / theirs[0], "wall_ratio": ours[1] / theirs[1]}
+        for name, mark in (("peer", ""), ("padded_peer", "padded_")):
+            theirs = peer.seconds(name)
+            result |= {f"{mark}peer_seconds": theirs[0], f"{mark}peer_wall_seconds": theirs[1]}
+            result |= {f"{mark}ratio": ours[0] / theirs[0], f"{mark}wall_ratio": ours[1] / theirs[1]}
     return result
 
 

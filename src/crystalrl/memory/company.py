@@ -23,11 +23,8 @@ MOST = 256
 """States that a list looks at when it is renewed."""
 FEW = 6
 """Lists of a member in which it looks."""
-AROUND = 32
+AROUND = 48
 """States near an experience's own among which those within ε are looked for."""
-PROBES_AGAIN = 4
-"""Inverted lists looked into for a list that is renewed: enough to begin elsewhere than at its own members, whose
-company alone leads back to them."""
 
 
 @dataclass
@@ -51,9 +48,9 @@ class Company:
     def _graph(self) -> Any:
         return self.mine, self.start, self.hosts
 
-    def ask(self, role: str, slots: Tensor, k: int, probes: int | None = None) -> Any:
+    def ask(self, role: str, slots: Tensor, k: int) -> Any:
         """int32[P, k]: what the index says is nearest."""
-        return self.index.nearest(self.lane, self.states.of_lane(role, self.lane, slots), k, probes).astype(np.int32)
+        return self.index.nearest(self.lane, self.states.of_lane(role, self.lane, slots), k).astype(np.int32)
 
     def walk(self, role: str, slots: Tensor, starts: Any, k: int, own: bool = False) -> Any:
         """int32[P, k]: states nearest to the (successor) states of slots [P], found from starts int32[P, T]."""
@@ -91,10 +88,11 @@ class Company:
         loops.introduce(self._graph, self.states.space("next_obs", self.lane), slots.numpy(), hints)
 
     def renew(self, slots: Tensor) -> None:
-        """Let the lists of slots int64[P] look around, and ask the index, with few probes, where else to look."""
+        """Let the lists of slots int64[P] look around, from what the index says, too: the company of its own members
+        leads back to them."""
         k, at = self.lists.k, slots.numpy()
         known = (self.mine[at], self.nearby(slots).numpy().astype(np.int32))
-        starts = np.concatenate([*known, self.ask("next_obs", slots, k, PROBES_AGAIN)], 1)
+        starts = np.concatenate([*known, self.ask("next_obs", slots, k)], 1)
         self.mine[at] = self.walk("next_obs", slots, starts, k)
 
     def around(self, slots: Tensor, starts: Any) -> Any:
