@@ -47,7 +47,7 @@ class CrystalLedger:
     differences stay right when it wraps: see `since`."""
     boost: Tensor
     env: Tensor
-    """Environment an experience came from."""
+    """Environment an experience came from, where there are several and it matters."""
 
     def __init__(self, spec: StorageSpec, streams: Streams, params: CrystalParams, clock: Tensor) -> None:
         slots, self.n_step = spec.capacity, spec.n_step
@@ -81,7 +81,9 @@ class CrystalLedger:
         kinds = dict.fromkeys(("c", "utility", "error", "suspicion", "key"), torch.float32)
         kinds |= {"streak": torch.uint8, "flags": torch.uint8, "birth": torch.int64, "updated": torch.int32}
         if self.params.boost:
-            kinds |= {"boost": torch.float32, "env": torch.uint8 if envs <= 256 else torch.int32}
+            kinds["boost"] = torch.float32
+            if envs > 1:
+                kinds["env"] = torch.uint8 if envs <= 256 else torch.int32
         return {name: torch.zeros(lanes, width, dtype=kind, device=device) for name, kind in kinds.items()}
 
     def _constants(self, device: torch.device) -> None:

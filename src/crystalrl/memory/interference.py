@@ -242,9 +242,19 @@ def kinds(rule: str, birth: Tensor, phase: Tensor) -> Kind | None:
 
 
 def listed(
-    rule: str, lists: Tensor, reward: Tensor, birth: Tensor, phase: Tensor, new: Tensor, delta_r: Tensor
+    rule: str,
+    lists: Tensor,
+    reward: Tensor,
+    birth: Tensor,
+    phase: Tensor,
+    new: Tensor,
+    delta_r: Tensor,
+    visited: Tensor | None = None,
 ) -> Tensor:
-    """bool[L, N]: flagged by the rule, judged by the experiences within ε that the lists [L, N, K] name (−1: none)."""
+    """bool[L, N]: flagged by the rule, judged by the experiences within ε that the lists [L, N, K] name (−1: none).
+
+    visited bool[L, N]: has a new one within ε, listed or not.
+    """
     lanes, slots, k = lists.shape
     every = (reward, birth, phase, new, delta_r.expand(lanes, slots))
     rewards, births, phases, news, wide = (x.reshape(-1) for x in every)
@@ -269,6 +279,8 @@ def listed(
             elders = there & ~fresh
             total, before = (theirs * fresh).sum(-1), (theirs * elders).sum(-1)
             changed = _changed(_count(fresh), total, _count(elders), before, _count(differ & fresh), mine, delta)
-            visited = (news.index_select(0, flat).view(names.shape) & fresh).any(-1)
-            flagged[rows] = changed & visited & (phases[rows] > LIQUID)
+            seen = (news.index_select(0, flat).view(names.shape) & fresh).any(-1)
+            if visited is not None:
+                seen |= visited.reshape(-1)[rows]
+            flagged[rows] = changed & seen & (phases[rows] > LIQUID)
     return flagged.view(lanes, slots) & (phase > 0)

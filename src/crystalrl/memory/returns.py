@@ -32,6 +32,7 @@ def boost(memory: CrystalMemory, mask: Tensor, value: Tensor) -> None:
     largest = reward.amax(-1, keepdim=True).clamp_min(1e-12) / max(1 - gamma, 1e-12)
     share = (value / largest).clamp(0, 1)
     for env in range(memory.spec.envs):
-        mine = (ledger.env == env) & (ledger.birth >= memory.started[:, env : env + 1])
-        mine &= mask[:, env : env + 1] & (ledger.phase > 0)
+        mine = mask[:, env : env + 1] & (ledger.phase > 0) & (ledger.birth >= memory.started[:, env : env + 1])
+        if memory.spec.envs > 1:
+            mine &= ledger.env == env
         ledger.boost.copy_(torch.where(mine, share[:, env : env + 1], ledger.boost))

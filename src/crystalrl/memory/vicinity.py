@@ -65,6 +65,8 @@ class Vicinity:
         """Experiences that have come since."""
         self.held = torch.zeros(lanes, dtype=torch.bool)
         """Lanes that keep lists, on CPU."""
+        self.visited = torch.zeros(lanes, 0, dtype=torch.bool, device=device)
+        """Slots that have a new experience within ε, of the consolidation under way."""
 
     def look(self, memory: CrystalMemory, draft: Draft, many: Tensor) -> Surroundings:
         """Mend the lists of the lanes bool[L] (on CPU), and read from them; the lists of others are given up.
@@ -75,6 +77,7 @@ class Vicinity:
         self._give_up(self.held & ~many)
         self.held = many
         draft = draft.of(many, draft.slots)
+        self.visited = torch.zeros_like(draft.occupied)
         self._follow(draft)
         near = None
         if self.ahead is not None:
@@ -85,7 +88,8 @@ class Vicinity:
             return Surroundings(near, torch.zeros_like(draft.occupied), nothing, nothing)
         delta_r = reward_spread(self.memory, draft)
         lists, reward = self.alike.index[:, : draft.slots], draft.fields["reward"]
-        flagged = interference.listed(self.rule, lists, reward, draft.birth, draft.phase, draft.fresh, delta_r)
+        state = (reward, draft.birth, draft.phase, draft.fresh, delta_r, self.visited)
+        flagged = interference.listed(self.rule, lists, *state)
         return Surroundings(near, flagged, self.epsilon, delta_r)
 
     def _give_up(self, lanes: Tensor) -> None:
@@ -219,6 +223,7 @@ class Vicinity:
             row, column = within.nonzero(as_tuple=True)
             pairs.append((lane[part][row] * draft.slots + others[row, column], slot[part][row]))
         host, guest = (torch.cat(each) for each in zip(*pairs, strict=True)) if pairs else (slot, slot)
+        self.visited.view(-1)[host] = True
         host, order = host.sort(stable=True)
         everyone = torch.ones_like(host, dtype=torch.bool)
         self._welcome(self.alike, draft, host // draft.slots, host % draft.slots, guest[order], everyone)
