@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from crystalrl import kernels
-from crystalrl.dynamics import LIQUID
 from crystalrl.memory import interference, neighbours, search
 from crystalrl.memory.draft import Draft, padded
-from crystalrl.memory.interference import Scene
 from crystalrl.memory.lists import Lists, grouped
 from crystalrl.memory.search import Brute, Ivf, Search
+from crystalrl.memory.spacing import spacing_of
 from crystalrl.memory.states import States
 from crystalrl.memory.steps import Steps
 from crystalrl.memory.surroundings import Surroundings, needs_near, reward_spread
@@ -124,8 +123,8 @@ class Vicinity:
         if not bool(off.all()):
             held = real & ~stale[:, None]
             self.index.replace(gone & ~stale[:, None], slots, held, self.states.vectors("obs", slots))
-        if bool(spacing.any()):
-            self.epsilon = torch.where(due[:, None], self._spacing(draft), self.epsilon)
+        if self.alike is not None and bool(spacing.any()):
+            self.epsilon = torch.where(due[:, None], spacing_of(self.states, draft), self.epsilon)
         steps = Steps(draft, self.memory.spec.envs)
         self._offer_steps(draft, new & ~asking, steps)
         if self.ahead is not None and isinstance(self.index, search.Ivf) and kernels.compiled_for(count.device):
@@ -271,32 +270,6 @@ class Vicinity:
     def _kin(self, draft: Draft) -> interference.Kind | None:
         """Which of two kinds others belong to, where the rule weighs the one against the other."""
         return interference.kinds(self.rule, draft.birth, draft.phase)
-
-    def _spacing(self, draft: Draft) -> Tensor:
-        """ε float32[L, 1]: as given, or from what is stored."""
-        params, memory = self.memory.params, self.memory
-        if self.alike is None:
-            return self.epsilon
-        if params.epsilon is not None:
-            return memory.lane_value("epsilon").to(torch.float32)
-        counting = draft.phase == LIQUID if self.rule != "exists" else draft.occupied
-        step = -(-draft.width.to(counting.device)[:, None] // interference.SAMPLED)
-        sampled = torch.arange(draft.slots, device=counting.device) % step == 0
-        first, rest = padded(counting & sampled), padded(counting & ~sampled)
-        slots, real = torch.cat([first[0], rest[0]], 1), torch.cat([first[1], rest[1]], 1)
-        lane = torch.arange(memory.lanes, device=slots.device)[:, None].expand_as(slots)
-        state = self.states.vectors("obs", slots)
-        if params.raw_distance:
-            state = state * self.states.deviation
-        if self.rule == "exists":
-            return neighbours.median_spacing(state, real)
-        action = self.states.actions(lane, slots)
-        if not (memory.discrete or params.raw_distance):
-            action = action / self.states.action_deviation
-        context = self.states.column("context", lane, slots) if memory.spec.context else None
-        phase = real.to(torch.uint8)
-        scene = Scene(state, action, state[..., 0], slots, phase, real, context, memory.discrete)
-        return interference.spacing(scene, params.k, 1, first[0].shape[1])
 
     @property
     def list_bytes(self) -> int:
