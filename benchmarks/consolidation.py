@@ -214,14 +214,16 @@ def spread(memory: CrystalMemory) -> None:
 def measured(source: Any, size: int, turns: int, filling: int | None = None, new: int = NEW) -> dict[str, Any]:
     """A life: until as many experiences came as there are slots, then so many consolidations that count.
 
-    filling: so many at a time, spread over the phases, until it is full; then it is timed beside its peer.
+    filling: so many at a time, in the first half spread over the phases; then it is timed beside its peer. (What is too
+    much of a phase is given up at once when time begins to pass, and lists need a while to recover.)
     """
     shape: dict[str, Any] = {"obs": (source.obs,), "action": (source.action,)}
     memory = CrystalMemory(size, params=CrystalParams.anchored(), envs=source.count, seed=0, **shape)
-    for _ in range(size // (filling or new)):
+    fills = size // (filling or new)
+    for number in range(fills):
         feed(memory, source, filling or new)
-        if filling:
-            memory.time -= filling  # no time passes, so that nothing is given up before it is full
+        if filling and number < fills // 2:  # no time passes, so that nothing is given up yet
+            memory.time -= filling
             spread(memory)
         memory.consolidate(critic)
     peer = Peer(memory) if filling else None
