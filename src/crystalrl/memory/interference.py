@@ -65,17 +65,28 @@ class Scene:
         """float32[L, N]: the how manieth to arrive of those here, which a float holds exactly."""
         return self.birth.argsort(-1).argsort(-1).to(torch.float32)
 
+    def sorted(self, order: Tensor) -> Scene:
+        """With the slots in the order int64[L, N]."""
+        every = (self.state, self.action, self.reward, self.birth, self.phase, self.new, self.context)
+        lane = torch.arange(len(order), device=order.device)[:, None]
+        state, action, reward, birth, phase, new, context = (x if x is None else x[lane, order] for x in every)
+        return Scene(state, action, reward, birth, phase, new, context, self.discrete)  # type: ignore[arg-type]
+
 
 def contradicted(rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> Tensor:
     """bool[L, N]: flagged by the rule; epsilon and delta_r float32[L, 1]."""
     flagged = torch.zeros_like(scene.occupied)
     if rule == "none":
         return flagged
+    if rule == "newer_majority":  # it wants the latest first
+        order = scene.birth.argsort(-1, descending=True)
+        scene = scene.sorted(order)
     look = {"exists": _exists, "newer_majority": _newer_majority, "fresh_mean": _fresh_mean}[rule]
     lanes, slots = scene.phase.shape
     for part in chunks(slots, 3 * lanes, slots, scene.phase.device):
         flagged[:, part] = look(scene, part, epsilon[:, None], delta_r[:, None])
-    return flagged & scene.occupied
+    flagged &= scene.occupied
+    return flagged.gather(1, order.argsort(-1)) if rule == "newer_majority" else flagged
 
 
 def _exists(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
@@ -86,9 +97,7 @@ def _exists(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tens
 def _newer_majority(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
     near = _alike(scene, rows, epsilon)
     newer = scene.birth[:, None, :] > scene.birth[:, rows, None]
-    latest_first = scene.birth.argsort(-1, descending=True)[:, None, :].expand_as(near)
-    masks = (near & newer, near & ~newer, _differ(scene, rows, delta_r))
-    return _outvoted(*(mask.gather(2, latest_first) for mask in masks))
+    return _outvoted(near & newer, near & ~newer, _differ(scene, rows, delta_r))
 
 
 def _outvoted(newer: Tensor, elders: Tensor, differ: Tensor) -> Tensor:
