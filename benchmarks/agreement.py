@@ -2,10 +2,11 @@
 
     python benchmarks/agreement.py [--json FILE]
 
-Three memories live through the same 100 consolidations of a 2-D walk whose goal moves four times: one compares all
-pairs, one keeps lists, and one compares all pairs with an ε that is 1 % larger. Small differences grow, because what is
-evicted decides where the next experience is stored; so the third says how much disagreement means nothing. Agreement
-is counted over all experiences that ever came (an evicted one is empty), and over those that both memories hold.
+Seed by seed, three memories live through the same 100 consolidations of a 2-D walk whose goal moves four times: one
+compares all pairs, one keeps lists, and one compares all pairs with an ε that is 1 % larger. Small differences grow,
+because what is evicted decides where the next experience is stored; so the third says how much disagreement means
+nothing. Agreement is counted over all experiences that ever came (an evicted one is empty), and over those that both
+memories hold.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from crystalrl import CrystalMemory, CrystalParams, Evaluation, Transition
 from crystalrl.memory import crystal, interference
 from crystalrl.types import Batch
 
-SLOTS, ENVS, TURNS = 5000, 50, 100
+SLOTS, ENVS, TURNS, SEEDS = 5000, 50, 100, 3
 MOVES = np.array([[0.05, 0], [-0.05, 0], [0, 0.05], [0, -0.05]])
 GOALS = np.array([[0.2, 0.2], [0.8, 0.8], [0.2, 0.8], [0.8, 0.2]])
 
@@ -61,7 +62,7 @@ def lived(seed: int) -> tuple[torch.Tensor, float]:
     return phases, flagged
 
 
-def run(seed: int = 0) -> dict[str, Any]:
+def compared(seed: int) -> dict[str, dict[str, float]]:
     spacing, ended = interference.spacing, {}
     crystal.EXACT = {"cpu": 1000}
     ended["lists"] = lived(seed)
@@ -71,13 +72,23 @@ def run(seed: int = 0) -> dict[str, Any]:
     ended["exact, ε + 1 %"] = lived(seed)
     interference.spacing = spacing
     exact = ended["exact"][0]
-    result: dict[str, Any] = {"slots": SLOTS, "turns": TURNS, "seed": seed, "rows": {}}
+    rows = {}
     for name, (phases, flagged) in ended.items():
         same, both = phases == exact, (phases > 0) & (exact > 0)
         shares = {"all": float(same.float().mean()), "held_by_both": float(same[both].float().mean())}
         counts = {kind: int((phases == number).sum()) for number, kind in ((1, "liquid"), (2, "glass"), (3, "crystal"))}
-        result["rows"][name] = {**shares, **counts, "flagged": flagged}
-    return result
+        rows[name] = {**shares, **counts, "flagged": flagged}
+    return rows
+
+
+def run() -> dict[str, Any]:
+    """Means over the seeds, and the agreement of each."""
+    each = [compared(seed) for seed in range(SEEDS)]
+    rows: dict[str, dict[str, Any]] = {}
+    for name, first in each[0].items():
+        rows[name] = {key: float(np.mean([seed[name][key] for seed in each])) for key in first}
+        rows[name]["by_seed"] = [seed[name]["all"] for seed in each]
+    return {"slots": SLOTS, "turns": TURNS, "seeds": SEEDS, "rows": rows}
 
 
 def main() -> None:

@@ -28,11 +28,11 @@ import numpy as np
 import torch
 
 from crystalrl import CrystalMemory, CrystalParams
-from crystalrl.memory.search import Ivf
+from crystalrl.memory.search import LISTS, PROBES, TOGETHER, TRAINED_ON, Ivf
 from crystalrl.types import Batch
 
 OBS, ACTION, ENVS, NEW = 39, 4, 50, 5000
-QUERIES, JUDGED = 1000, 500
+QUERIES, JUDGED = 1000, 2000
 
 
 class Walks:
@@ -64,13 +64,13 @@ class Walks:
 
 
 class Rollouts:
-    """Ten environments of a MuJoCo task; actions follow themselves with correlation .9."""
+    """Ten environments of a MuJoCo task; actions follow themselves with correlation .9. options: for gymnasium.make."""
 
-    def __init__(self, task: str, seed: int = 0) -> None:
+    def __init__(self, task: str, seed: int = 0, **options: Any) -> None:
         import gymnasium
 
         self.count = 10
-        self.envs = [gymnasium.make(task) for _ in range(self.count)]
+        self.envs = [gymnasium.make(task, **options) for _ in range(self.count)]
         self.rng = np.random.default_rng(seed)
         self.state = [env.reset(seed=seed + n)[0].astype(np.float32) for n, env in enumerate(self.envs)]
         self.obs, self.action = len(self.state[0]), self.envs[0].action_space.shape[0]  # type: ignore[index]
@@ -91,6 +91,12 @@ class Rollouts:
                 if terminated or truncated:
                     self.state[n] = env.reset()[0].astype(np.float32)
         return {name: np.asarray(values, np.float32) for name, values in rows.items()}
+
+
+def _meta_world(task: str) -> Rollouts:
+    import metaworld  # noqa: F401  (it registers its tasks)
+
+    return Rollouts("Meta-World/MT1", env_name=task, disable_env_checker=True)
 
 
 def feed(memory: CrystalMemory, source: Any, count: int) -> None:
@@ -133,31 +139,57 @@ def judged(memory: CrystalMemory) -> dict[str, float]:
     return {"recall": recall, "value_error": float((listed - exact).abs().mean() / exact.std())}
 
 
+def bytes_of(memory: Any) -> dict[str, float]:
+    """Per slot: payload, ledger (with the visit counts, without anchors), neighbour lists, copies of vectors."""
+    lists = getattr(memory, "vicinity", None)
+    listed, vectors = (lists.list_bytes, lists.nbytes - lists.list_bytes) if lists else (0, 0)
+    anchors = sum(anchor.nbytes for anchor in getattr(memory, "anchors", {}).values())
+    parts = {"payload": memory.arena.nbytes, "lists": listed, "vectors": vectors}
+    parts["ledger"] = memory.nbytes - sum(parts.values()) - anchors
+    return {name: count / memory.capacity for name, count in parts.items()}
+
+
 class Peer:
-    """An index built anew, and what asking it for every experience takes: seconds of the process and of the clock."""
+    """An index built anew, and what asking it for every experience takes: seconds of the process and of the clock.
+
+    Vectors are given to FAISS as they are, or padded to a multiple of eight coordinates, as the memory itself does.
+    """
 
     def __init__(self, memory: CrystalMemory) -> None:
+        import faiss
+
         assert memory.vicinity is not None
-        states, occupied = memory.vicinity.states, memory.ledger.phase > 0
-        self.index = Ivf(1, states.size)
-        self.built = timed(
-            lambda: self.index.build(
-                occupied, torch.ones(1, dtype=torch.bool), lambda some: states.vectors("obs", some)
-            )
-        )
-        slots = occupied[0].nonzero()[:, 0]
-        self.count = len(slots)
+        states, occupied = memory.vicinity.states, memory.ledger.phase[0] > 0
+        slots = occupied.nonzero()[:, 0]
+        self.count, lists = len(slots), int(LISTS * len(slots) ** 0.5)
+        coarse = faiss.IndexFlatL2(states.size)
+        kind = faiss.ScalarQuantizer.QT_fp16
+        self.index = faiss.IndexIVFScalarQuantizer(coarse, states.size, lists, kind, faiss.METRIC_L2, False)
+        self.index.cp.niter, self.index.cp.min_points_per_centroid, self.index.nprobe = 10, 1, PROBES
+        vectors = states.of_lane("obs", 0, slots).numpy()
+        self.built = timed(lambda: self._build(vectors, max(1, len(slots) // (lists * TRAINED_ON))))
         some = slots[torch.randperm(len(slots), generator=torch.Generator().manual_seed(2))[:QUERIES]]
-        self.queries = states.of_lane("next_obs", 0, some)
-        self.rounds: list[tuple[float, float]] = []
+        self.queries = states.of_lane("next_obs", 0, some).numpy()
+        wide = -(-states.size // TOGETHER) * TOGETHER
+        self.padded = np.pad(self.queries, ((0, 0), (0, wide - states.size)))
+        self.rounds: dict[str, list[tuple[float, float]]] = {"peer": [], "padded_peer": []}
 
-    def ask(self) -> None:
-        self.rounds.append(timed(lambda: self.index.nearest(0, self.queries, 10)))
+    def _build(self, vectors: Any, step: int) -> None:
+        self.index.train(vectors[::step])
+        self.index.add(vectors)
 
-    @property
-    def seconds(self) -> tuple[float, float]:
+    def ask(self, memory: CrystalMemory) -> None:
+        assert memory.vicinity is not None
+        assert isinstance(memory.vicinity.index, Ivf)
+        padded = memory.vicinity.index.indices[0]
+        padded.nprobe = PROBES
+        self.rounds["peer"].append(timed(lambda: self.index.search(self.queries, 10)))
+        self.rounds["padded_peer"].append(timed(lambda: padded.search(self.padded, 10)))
+
+    def seconds(self, name: str) -> tuple[float, float]:
         process, wall = (
-            sum(each) / len(self.rounds) / len(self.queries) * self.count for each in zip(*self.rounds, strict=True)
+            sum(each) / len(self.rounds[name]) / len(self.queries) * self.count
+            for each in zip(*self.rounds[name], strict=True)
         )
         return self.built[0] + process, self.built[1] + wall
 
@@ -179,17 +211,19 @@ def spread(memory: CrystalMemory) -> None:
     ledger.relabel(torch.where(new, drawn.to(torch.uint8), phase), torch.ones(1, 1, dtype=torch.bool))
 
 
-def measured(source: Any, size: int, turns: int, filling: int | None = None) -> dict[str, Any]:
+def measured(source: Any, size: int, turns: int, filling: int | None = None, new: int = NEW) -> dict[str, Any]:
     """A life: until as many experiences came as there are slots, then so many consolidations that count.
 
-    filling: so many at a time, spread over the phases, until it is full; then it is timed beside its peer.
+    filling: so many at a time, in the first half spread over the phases; then it is timed beside its peer. (What is too
+    much of a phase is given up at once when time begins to pass, and lists need a while to recover.)
     """
     shape: dict[str, Any] = {"obs": (source.obs,), "action": (source.action,)}
     memory = CrystalMemory(size, params=CrystalParams.anchored(), envs=source.count, seed=0, **shape)
-    for _ in range(size // (filling or NEW)):
-        feed(memory, source, filling or NEW)
-        if filling:
-            memory.time -= filling  # no time passes, so that nothing is given up before it is full
+    fills = size // (filling or new)
+    for number in range(fills):
+        feed(memory, source, filling or new)
+        if filling and number < fills // 2:  # no time passes, so that nothing is given up yet
+            memory.time -= filling
             spread(memory)
         memory.consolidate(critic)
     peer = Peer(memory) if filling else None
@@ -197,7 +231,7 @@ def measured(source: Any, size: int, turns: int, filling: int | None = None) -> 
     rounds: list[tuple[float, float]] = []
     last: dict[str, float] = {}
     for turn in range(turns):
-        feed(memory, source, NEW)
+        feed(memory, source, new)
         process, wall = time.process_time(), time.perf_counter()
         plan = memory.plan(critic)
         taken = time.process_time() - process, time.perf_counter() - wall
@@ -211,21 +245,22 @@ def measured(source: Any, size: int, turns: int, filling: int | None = None) -> 
         for name, seconds in report.seconds.items():
             stages[name] = stages.get(name, 0.0) + seconds / turns
         if peer is not None:
-            peer.ask()
+            peer.ask(memory)
     ours = [sum(each) / turns for each in zip(*rounds, strict=True)]
     result: dict[str, Any] = {
         "seconds": ours[0], "wall_seconds": ours[1], "worst": max(each[0] for each in rounds), "turns": turns,
         "experiences": int((memory.ledger.phase > 0).sum()),
-        "stages": stages, "bytes": (memory.nbytes - memory.arena.nbytes) / size, **last,
+        "stages": stages, "bytes": (memory.nbytes - memory.arena.nbytes) / size, "parts": bytes_of(memory), **last,
     }  # fmt: skip
     if peer is not None:
-        theirs = peer.seconds
-        result |= {"peer_seconds": theirs[0], "peer_wall_seconds": theirs[1]}
-        result |= {"ratio": ours[0] / theirs[0], "wall_ratio": ours[1] / theirs[1]}
+        for name, mark in (("peer", ""), ("padded_peer", "padded_")):
+            theirs = peer.seconds(name)
+            result |= {f"{mark}peer_seconds": theirs[0], f"{mark}peer_wall_seconds": theirs[1]}
+            result |= {f"{mark}ratio": ours[0] / theirs[0], f"{mark}wall_ratio": ours[1] / theirs[1]}
     return result
 
 
-def many_adds(slots: int = 2000, adds: int = 10**7) -> dict[str, Any]:
+def many_adds(slots: int = 20_000, adds: int = 10**7) -> dict[str, Any]:
     """Resident memory, in MiB, after a tenth of the adds and after all, with a consolidation every 50,000."""
     source = Walks(0.98)
     memory = CrystalMemory(slots, obs=(OBS,), action=(ACTION,), params=CrystalParams.anchored(), envs=ENVS, seed=0)
@@ -263,6 +298,7 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "walks, .998": lambda: measured(Walks(0.998), 100_000, 50),
     "HalfCheetah-v5": lambda: measured(Rollouts("HalfCheetah-v5"), 100_000, 50),
     "Hopper-v5": lambda: measured(Rollouts("Hopper-v5"), 100_000, 50),
+    "Meta-World push-v3": lambda: measured(_meta_world("push-v3"), 20_000, 50, new=1000),
     "noise": lambda: measured(Walks(0.0), 100_000, 50),
     "adds": many_adds,
 }

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from crystalrl import (
     UniformMemory,
     kernels,
 )
+from crystalrl.memory.vicinity import Vicinity
 
 OBS, ACTION, BATCH = 39, 4, 256
 SIZES = (100_000, 1_000_000)
@@ -213,7 +215,6 @@ def machine() -> dict[str, Any]:
 
 def run(quick: bool) -> dict[str, Any]:
     rounds, count = (5, 150) if quick else (15, 400)
-    shape: dict[str, Any] = {"obs": (OBS,), "action": (ACTION,)}
     result: dict[str, Any] = {
         "ratios": {},
         "growth": {},
@@ -230,15 +231,24 @@ def run(quick: bool) -> dict[str, Any]:
         result["seconds"] |= {f"{name}_{size}": statistics.median(values) for name, values in seconds.items()}
     small, large = (by_size[size]["prioritized_sample_update"] for size in SIZES)
     result["growth"]["prioritized_sample"] = statistics.median(large) / statistics.median(small)
-    for kind in (UniformMemory, PrioritizedMemory, ReservoirMemory, CrystalMemory):
-        memory = kind(100_000, **shape)
-        name = kind.__name__.removesuffix("Memory").lower()
-        result["bytes_per_experience"][name] = {
-            "payload": memory.arena.nbytes / 100_000,
-            "ledger": (memory.nbytes - memory.arena.nbytes) / 100_000,
-        }
+    result["bytes_per_experience"] = counted_bytes()
     result["consolidation"] = consolidation.quick() if quick else _consolidation()
     return result
+
+
+def counted_bytes() -> dict[str, dict[str, float]]:
+    """Of full memories. The crystal memory keeps lists: with the recommended parameters, and the default ones, which
+    remember returns."""
+    shape: dict[str, Any] = {"obs": (OBS,), "action": (ACTION,)}
+    plain = {kind.__name__: kind(100_000, **shape) for kind in (UniformMemory, PrioritizedMemory, ReservoirMemory)}
+    rows = {name.removesuffix("Memory").lower(): consolidation.bytes_of(memory) for name, memory in plain.items()}
+    for name, params in (("crystal", CrystalParams.anchored()), ("crystal, CrystalParams()", CrystalParams())):
+        memory = filled(CrystalMemory(100_000, params=params, **shape))
+        memory.vicinity = lists = Vicinity(memory)
+        every = torch.ones(1, 100_000, dtype=torch.bool)
+        lists.index.build(every, every[:, 0], partial(lists.states.vectors, "obs"))
+        rows[name] = consolidation.bytes_of(memory)
+    return rows
 
 
 def _consolidation() -> dict[str, Any]:
@@ -273,10 +283,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0] if __doc__ else None)
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     parser.add_argument("--quick", action="store_true", help="fewer rounds: under a minute")
+    parser.add_argument("--bytes", action="store_true", help="only count bytes, and keep the other numbers of the file")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    result = run(options.quick)
-    show(result)
+    if options.bytes:
+        result = json.loads(options.json.read_text()) if options.json else {}
+        result["bytes_per_experience"] = counted_bytes()
+        print(json.dumps(result["bytes_per_experience"], indent=2))
+    else:
+        result = run(options.quick)
+        show(result)
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(result, indent=2) + "\n")

@@ -388,7 +388,9 @@ class CrystalTwin:
         return flagged
 
     def _newer_majority(self, mine: Item, alike: list[Item], delta_r: float) -> bool:
-        newer = [abs(e.data.reward - mine.data.reward) > delta_r for e in alike if e.birth > mine.birth]
+        later = sorted((e for e in alike if e.birth > mine.birth), key=lambda e: -e.birth)
+        heard = later[: max(5, math.ceil(len(later) / 2))]
+        newer = [abs(e.data.reward - mine.data.reward) > delta_r for e in heard]
         older = [abs(e.data.reward - mine.data.reward) > delta_r for e in alike if e.birth < mine.birth]
         outlier = sum(older) > len(older) / 2 and sum(older) >= 3
         return sum(newer) >= 2 and sum(newer) > len(newer) / 2 and not outlier

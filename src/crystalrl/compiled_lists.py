@@ -125,7 +125,9 @@ def walk(graph: Any, space: Any, who: Any, starts: Any, limits: Any, out: Any) -
 def introduce(graph: Any, space: Any, new: Any, hints: Any) -> None:
     """Offer slots new i64[P] to the lists in which their hints i32[P, T] (−1: none) stand; each list keeps the nearest.
 
-    Lists change, the rest of the graph does not: newcomers are not found through one another.
+    A list takes none that is farther than its last, even if it has room: so it names the nearest, however many it has
+    lost, and its length says when to look for more. Lists change, the rest of the graph does not: newcomers are not
+    found through one another.
     """
     lists, start, hosts = graph
     points, states, scale = space
@@ -150,7 +152,7 @@ def introduce(graph: Any, space: Any, new: Any, hints: Any) -> None:
                         held = x
                         break
                 apart = _apart(point, states, guest, scale)
-                if known or (held == room and apart >= _apart(point, states, mine[room - 1], scale)):
+                if known or (held > 0 and apart >= _apart(point, states, mine[held - 1], scale)):
                     continue
                 at = min(held, room - 1)
                 while at > 0 and _apart(point, states, mine[at - 1], scale) > apart:

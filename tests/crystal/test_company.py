@@ -112,8 +112,8 @@ def test_newcomers_enter_the_lists_in_which_their_neighbours_stand_if_they_are_n
     hosts, wanted = reversed_lists(lists), [[j for j in each if j >= 0] for each in lists.tolist()]
     for guest, named in zip(new.tolist(), hints.tolist(), strict=True):
         for host in {h for hint in named if hint >= 0 for h in hosts[hint]} - {guest}:
-            if guest not in wanted[host]:
-                mine = sorted([*wanted[host], guest], key=lambda j: apart(*space, host, j))
+            mine = sorted({*wanted[host], guest}, key=lambda j: apart(*space, host, j))
+            if not wanted[host] or mine[-1] != guest:  # not farther than the last
                 wanted[host] = mine[:K]
     loops.introduce(graph_of(lists), space, new, hints)
     assert [[j for j in each if j >= 0] for each in lists.tolist()] == wanted

@@ -134,6 +134,23 @@ def test_experiences_are_listed_by_phase() -> None:
 # Time
 
 
+@pytest.mark.parametrize("envs", [1, 2])
+@pytest.mark.parametrize("start", [2**31 - 25, 2**32 - 25])
+def test_time_stamps_may_wrap(envs: int, start: int) -> None:
+    """A memory whose time passes what a time stamp holds does what a young one does."""
+    ends = []
+    for time in (0, start):
+        memory = memory_of(40, CrystalParams(time_unit=10, slices=3), envs=envs)
+        memory.time += time
+        for number in range(4):
+            for transition in stream(10, number, envs):
+                memory.add(transition)
+            memory.consolidate(by_reward)
+        ends.append(memory.ledger.c.clone())
+    assert ends[0].unique().numel() > 10
+    assert torch.equal(*ends)
+
+
 @pytest.mark.parametrize("clock", ["steps", "calls"])
 def test_slices_move_every_experience_by_the_same_total_time(clock: str) -> None:
     """Without noise, constant utility: after a whole round both have moved all c to the same place."""

@@ -5,7 +5,7 @@ import torch
 
 from crystalrl import kernels
 from crystalrl.memory import interference, neighbours
-from crystalrl.memory.interference import RULES, Scene
+from crystalrl.memory.interference import LOWEST, Scene
 
 pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")]
 
@@ -35,7 +35,7 @@ def test_kernels_agree_with_torch(slots: int, size: int, discrete: bool, context
     for how in ("1", "0"):
         monkeypatch.setenv("CRYSTALRL_TRITON", how)
         assert (kernels.fused_for(torch.device("cuda")) is None) == (how == "0")
-        flagged = [interference.contradicted(rule, here, epsilon, delta_r) for rule in RULES]
+        flagged = [interference.contradicted(rule, here, epsilon, delta_r) for rule in LOWEST]
         near = neighbours.nearest(here.state + 0.03, here.state, here.occupied, 10)
         apart = neighbours.distances(here.state + 0.03, here.state).gather(2, near.index)
         spacing = interference.spacing(here, 5)

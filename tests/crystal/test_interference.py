@@ -21,7 +21,8 @@ def test_noise_in_the_rewards_flags_few_and_change_is_found(rule: str, neighbour
     row = noise_row(rule, "library", *neighbours, seeds=1)
     assert row["flagged, p = 0.01"] < 0.02
     assert row["flagged, p = 0.2"] < 0.10
-    for noise in ("0", "0.01", "0.05"):
+    for noise in ("0", "0.01", "0.05", "0.2"):
+        assert row[f"recall, p = {noise}"] > 0.90
         assert row[f"recall, p = {noise}, two thirds newer"] > 0.90
 
 
@@ -77,6 +78,13 @@ def test_newer_majority_needs_two_newer_ones_and_spares_the_newer() -> None:
     assert flags("newer_majority", small([0, 1], [LIQUID] * 2)) == [False, False]
     assert flags("newer_majority", small([0, 1, 1], [LIQUID] * 3)) == [True, False, False]
     assert flags("newer_majority", small([0, 1, 1, 0, 0], [LIQUID] * 5))[0] is False
+
+
+def test_newer_majority_hears_the_latest_half_of_the_newer_and_five_at_least() -> None:
+    changed = [0.0] * 6 + [1.0] * 6
+    assert flags("newer_majority", small(changed, [LIQUID] * 12))[:6] == [True] * 6
+    assert flags("newer_majority", small([0.0] * 9 + [1.0] * 6, [LIQUID] * 15))[:3] == [True] * 3
+    assert not any(flags("newer_majority", small([0.0] * 4 + [1.0] * 2, [LIQUID] * 6))[:2])
 
 
 def test_fresh_mean_flags_only_glass_and_crystal_and_needs_three_fresh_ones() -> None:

@@ -12,6 +12,7 @@ import torch
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Transition
 from crystalrl.memory.report import Consolidation, effective_contexts, health
+from crystalrl.memory.vicinity import Vicinity
 from tests.crystal.experience import by_reward, feed, memory_of, stream, with_output
 
 STAGES = {"evaluate", "neighbours", "utility", "interference", "crystallization", "moves", "apply", "report"}
@@ -76,7 +77,7 @@ def test_scalars_average_over_lanes_and_carry_the_seconds() -> None:
         memory.add(transition, valid=[[True], [number < 10]])
     report = memory.consolidate(by_reward)
     assert report.scalars()["liquid"] == 15
-    assert report.per_lane()["liquid"] == [20, 10]
+    assert report.values["liquid"].tolist() == [20, 10]
     assert report.scalars()["seconds_evaluate"] >= 0
 
 
@@ -175,3 +176,11 @@ def test_a_full_store_of_one_context_is_warned_of() -> None:
         report = memory.consolidate(by_reward)
         assert report.values["contexts"][0] == (1 if contexts == 1 else pytest.approx(4, abs=2))
         assert warned(report, "holds one context only") is word
+
+
+@pytest.mark.parametrize("params", [CrystalParams.anchored(), CrystalParams()])
+def test_ledger_and_lists_take_at_most_160_bytes_per_experience(params: CrystalParams) -> None:
+    """Without payload, anchors and copies of vectors; a memory large enough that sums and padding hardly count."""
+    memory = CrystalMemory(100_000, obs=(3,), action=(2,), params=params, seed=0)
+    lists = Vicinity(memory)
+    assert memory.nbytes - memory.arena.nbytes + lists.list_bytes <= 160 * memory.capacity

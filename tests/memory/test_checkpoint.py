@@ -254,9 +254,9 @@ def test_a_file_of_another_version_is_refused_with_both_versions(tmp_path: Path)
     before = memory.state_dict()
     memory.save(tmp_path / "m")
     data = (tmp_path / "m").read_bytes()
-    (tmp_path / "m").write_bytes(edited(data, b'"crystalrl":"1"', b'"crystalrl":"7"'))
+    (tmp_path / "m").write_bytes(edited(data, b'"crystalrl":"2"', b'"crystalrl":"7"'))
     for load in (load_memory, memory.load):
-        with pytest.raises(CheckpointError, match="wanted format 1, got 7"):
+        with pytest.raises(CheckpointError, match="wanted format 2, got 7"):
             load(tmp_path / "m")
     assert_same_state(before, memory.state_dict())
 

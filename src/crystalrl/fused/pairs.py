@@ -54,19 +54,17 @@ def _apart(
 @triton.jit
 def _tally(
     state, action, context, reward, order, marks, epsilon, delta_r, out, slots, size, actions, lanes,
-    RULE: tl.constexpr, DISCRETE: tl.constexpr, CONTEXT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    SINCE: tl.constexpr, DISCRETE: tl.constexpr, CONTEXT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """out float32[7, L, N]: of what lies within ε, count, sum of rewards, differing, new of the fresh; count, sum of
-    rewards, differing of the others. RULE 0: all are fresh; 1: the newer; 2: as new as the oldest liquid one.
-    marks uint8[L, N]: 1 occupied, 2 liquid, 4 new."""
+    """out float32[6, L, N]: of what lies within ε, count, sum of rewards, differing, new of the fresh; count and sum of
+    rewards of the others. SINCE: fresh is what is as new as the oldest liquid one, else all. marks uint8[L, N]: 1
+    occupied, 2 liquid, 4 new."""
     lane = tl.program_id(1).to(tl.int64)
     rows, base = tl.program_id(0) * ROWS + tl.arange(0, ROWS), lane * slots
     here = rows < slots
     near, differ = tl.load(epsilon + lane), tl.load(delta_r + lane)
-    mine, since = tl.load(reward + base + rows, here, 0.0), tl.load(order + base + rows, here, 0.0) + 0.5
-    if RULE == 0:
-        since = tl.full((ROWS,), -1.0, tl.float32)
-    if RULE == 2:
+    mine, since = tl.load(reward + base + rows, here, 0.0), tl.full((ROWS,), -1.0, tl.float32)
+    if SINCE:
         oldest = tl.full((ROWS, COLUMNS), float("inf"), tl.float32)
         for start in range(0, slots, COLUMNS):
             columns = start + tl.arange(0, COLUMNS)
@@ -75,14 +73,14 @@ def _tally(
             arrived = tl.load(order + base + columns, there, 0.0)
             apart = _apart(
                 state, state, action, context, rows, columns, lane, slots, size, actions,
-                DISCRETE, CONTEXT, RULE == 0, ROWS, COLUMNS,
+                DISCRETE, CONTEXT, not SINCE, ROWS, COLUMNS,
             )  # fmt: skip
             liquid = (apart <= near) & ((mark & 3) == 3)[None, :]
             oldest = tl.minimum(oldest, tl.where(liquid, arrived[None, :], float("inf")))
         since = tl.min(oldest, 1)
     fresh_count = tl.zeros((ROWS, COLUMNS), tl.float32)
     fresh_sum, fresh_against, fresh_new = fresh_count, fresh_count, fresh_count
-    elder_count, elder_sum, elder_against = fresh_count, fresh_count, fresh_count
+    elder_count, elder_sum = fresh_count, fresh_count
     for start in range(0, slots, COLUMNS):
         columns = start + tl.arange(0, COLUMNS)
         there = columns < slots
@@ -90,7 +88,7 @@ def _tally(
         arrived, theirs = tl.load(order + base + columns, there, 0.0), tl.load(reward + base + columns, there, 0.0)
         apart = _apart(
             state, state, action, context, rows, columns, lane, slots, size, actions,
-            DISCRETE, CONTEXT, RULE == 0, ROWS, COLUMNS,
+            DISCRETE, CONTEXT, not SINCE, ROWS, COLUMNS,
         )  # fmt: skip
         within = (apart <= near) & ((mark & 1) == 1)[None, :]
         fresh = within & (arrived[None, :] >= since[:, None])
@@ -102,7 +100,6 @@ def _tally(
         fresh_new += tl.where(fresh & ((mark & 4) == 4)[None, :], 1.0, 0.0)
         elder_count += tl.where(elder, 1.0, 0.0)
         elder_sum += tl.where(elder, theirs[None, :], 0.0)
-        elder_against += tl.where(elder & against, 1.0, 0.0)
     step = lanes * slots.to(tl.int64)
     at = out + base + rows
     tl.store(at, tl.sum(fresh_count, 1), here)
@@ -111,7 +108,6 @@ def _tally(
     tl.store(at + 3 * step, tl.sum(fresh_new, 1), here)
     tl.store(at + 4 * step, tl.sum(elder_count, 1), here)
     tl.store(at + 5 * step, tl.sum(elder_sum, 1), here)
-    tl.store(at + 6 * step, tl.sum(elder_against, 1), here)
 
 
 @triton.jit
@@ -170,17 +166,17 @@ def nearest(
 
 
 def tally(
-    rule: int, state: Tensor, action: Tensor, reward: Tensor, order: Tensor, marks: Tensor, epsilon: Tensor,
+    since: bool, state: Tensor, action: Tensor, reward: Tensor, order: Tensor, marks: Tensor, epsilon: Tensor,
     delta_r: Tensor, context: Tensor | None, discrete: bool,
 ) -> Tensor:  # fmt: skip
-    """float32[7, L, N]; see `_tally`."""
+    """float32[6, L, N]; see `_tally`."""
     lanes, slots, size = state.shape
-    out = torch.empty(7, lanes, slots, device=state.device)
+    out = torch.empty(6, lanes, slots, device=state.device)
     with on(state):
         _tally[(triton.cdiv(slots, ROWS), lanes)](
             *_columns(state, action, context), reward.contiguous(), order, marks, epsilon.contiguous(),
             delta_r.contiguous(), out, slots, size, action.shape[-1], lanes,
-            rule, discrete, context is not None, ROWS, COLUMNS,
+            since, discrete, context is not None, ROWS, COLUMNS,
         )  # fmt: skip
     return out
 

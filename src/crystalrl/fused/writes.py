@@ -16,13 +16,14 @@ SIZES = ["slots", "size", "words", "stride", "lane_step", "step", "n_step"]
 
 
 class Columns(NamedTuple):
-    """What a slot of a crystal ledger carries, [·, L, N + 1]: floats (c first), bytes, longs (birth, updated); i32[L,
-    N + 1] of environments, or nothing; and of the lanes: clock, number i64, filled f64[L, 3], entering f32[2, L].
+    """What a slot of a crystal ledger carries: floats (c first) and bytes [·, L, N + 1]; birth, updated, env (or
+    nothing) [L, N + 1]; and of the lanes: clock, number i64, filled f64[L, 3], entering f32[2, L].
     """
 
     floats: Tensor
     bytes: Tensor
-    longs: Tensor
+    birth: Tensor
+    updated: Tensor
     env: Tensor
     clock: Tensor
     number: Tensor
@@ -42,7 +43,7 @@ def _place(valid, counter, queue, chosen, slots, size, QUEUE: tl.constexpr, B: t
         number = tl.maximum(first + tl.cumsum(wanted, 0) - 1, 0)
         slot = number % slots
         if QUEUE:
-            slot = tl.load(queue + lane * slots + tl.minimum(number, slots - 1))
+            slot = tl.load(queue + lane * slots + tl.minimum(number, slots - 1)).to(tl.int64)
         tl.store(chosen + at, tl.where(wanted > 0, slot, -1), mask=live)
         first += tl.sum(wanted, 0)
     tl.store(counter + lane, first)
@@ -51,7 +52,7 @@ def _place(valid, counter, queue, chosen, slots, size, QUEUE: tl.constexpr, B: t
 @triton.jit(do_not_specialize=SIZES)
 def _written(
     weight, label, sums, claims, slots, chosen, size, highest,
-    floats, bytes, longs, env, clock, number, filled, enter, incoming, lane_step, step, n_step,
+    floats, bytes, births, updated, env, clock, number, filled, enter, incoming, lane_step, step, n_step,
     EPSILON: tl.constexpr, CRYSTAL: tl.constexpr, FLOATS: tl.constexpr, ENV: tl.constexpr, RISES: tl.constexpr,
     STRATA: tl.constexpr, LEVELS: tl.constexpr, B: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
@@ -89,8 +90,8 @@ def _written(
             for column in tl.static_range(2):
                 tl.store(bytes + column * lanes.to(tl.int64) * width + at, 0, mask=kept)
             rank = tl.cumsum(kept.to(tl.int64), 0)
-            tl.store(longs + at, birth + rank - 1, mask=kept)
-            tl.store(longs + lanes.to(tl.int64) * width + at, tl.load(clock + lane), mask=kept)
+            tl.store(births + at, birth + rank - 1, mask=kept)
+            tl.store(updated + at, tl.load(clock + lane).to(tl.int32), mask=kept)
             if ENV:
                 tl.store(env + at, element // n_step, mask=kept)
             birth += tl.sum(kept.to(tl.int64), 0)
@@ -136,7 +137,7 @@ def _strength(c, flags, chosen, kappa, exponent, out, size, stride, EVALUATED: t
 
 
 def place(valid: Tensor, counter: Tensor, slots: int, queue: Tensor | None = None) -> Tensor:
-    """Slots int64[L, M] for valid bool[L, M]: the next of the ring, or of queue int64[L, N]; counter int64[L] moves."""
+    """Slots int64[L, M] for valid bool[L, M]: the next of the ring, or of queue int32[L, N]; counter int64[L] moves."""
     valid = valid.contiguous().view(torch.uint8)
     chosen = torch.empty(valid.shape, dtype=torch.int64, device=valid.device)
     with on(chosen):
@@ -155,7 +156,7 @@ def written(
     of crystallization incoming f32[L, 1 or M].
     """
     given = highest[:, None] if incoming is None else incoming
-    own = columns or Columns(*[highest] * 8)
+    own = columns or Columns(*[highest] * 9)
     with on(slot):
         _written[(tree.lanes,)](
             *tree, slot, slot.shape[1], highest, *own,

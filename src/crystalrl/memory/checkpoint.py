@@ -18,7 +18,7 @@ from typing import Any
 
 from torch import Tensor
 
-VERSION = 1
+VERSION = 2
 _BLANK = "0" * 64
 _CHECKSUM = re.compile(rb'"checksum":"([0-9a-f]{64})"')
 _CHUNK = 1 << 22

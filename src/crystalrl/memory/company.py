@@ -17,16 +17,14 @@ from crystalrl import compiled_lists as loops
 from crystalrl.memory.lists import Lists
 from crystalrl.memory.search import Ivf
 from crystalrl.memory.states import States
+from crystalrl.memory.steps import Steps, following
 
 MOST = 256
 """States that a list looks at when it is renewed."""
 FEW = 6
 """Lists of a member in which it looks."""
-AROUND = 32
+AROUND = 48
 """States near an experience's own among which those within ε are looked for."""
-PROBES_AGAIN = 4
-"""Inverted lists looked into for a list that is renewed: enough to begin elsewhere than at its own members, whose
-company alone leads back to them."""
 
 
 @dataclass
@@ -36,6 +34,7 @@ class Company:
     lists: Lists
     states: States
     index: Ivf
+    steps: Steps
     lane: int
     turn: int
 
@@ -49,9 +48,9 @@ class Company:
     def _graph(self) -> Any:
         return self.mine, self.start, self.hosts
 
-    def ask(self, role: str, slots: Tensor, k: int, probes: int | None = None) -> Any:
+    def ask(self, role: str, slots: Tensor, k: int) -> Any:
         """int32[P, k]: what the index says is nearest."""
-        return self.index.nearest(self.lane, self.states.of_lane(role, self.lane, slots), k, probes).astype(np.int32)
+        return self.index.nearest(self.lane, self.states.of_lane(role, self.lane, slots), k).astype(np.int32)
 
     def walk(self, role: str, slots: Tensor, starts: Any, k: int, own: bool = False) -> Any:
         """int32[P, k]: states nearest to the (successor) states of slots [P], found from starts int32[P, T]."""
@@ -61,16 +60,20 @@ class Company:
         loops.walk(self._graph, self.states.space(role, self.lane), slots.numpy(), starts, limits, found)
         return found
 
-    def admit(self, slots: Tensor, nearby: Any, following: Any) -> Any:
+    def nearby(self, slots: Tensor) -> Tensor:
+        return self.steps.nearby(torch.full_like(slots, self.lane), slots)
+
+    def admit(self, slots: Tensor) -> Any:
         """Make the lists of the new slots int64[P]; int32[P, T]: states near theirs.
 
-        nearby int32[P, T]: slots of the steps before and after, −1 for none; following int64[P]: which of the new has
-        my successor state for its state (then one question serves both), −1 for none.
+        Where a new one's state is my successor state, one question serves both.
         """
-        k, strangers, at = self.lists.k, following < 0, slots.numpy()
+        steps = self.nearby(slots)
+        after, nearby = following(self.states, self.lane, slots, steps), steps.numpy().astype(np.int32)
+        k, strangers, at = self.lists.k, after < 0, slots.numpy()
         most = max(AROUND, k)
         close = self.walk("obs", slots, np.concatenate([self.ask("obs", slots, most), nearby], 1), most)
-        ahead = np.concatenate([at[following, None], close[following, :k]], 1)
+        ahead = np.concatenate([at[after, None], close[after, :k]], 1)
         wrong = (ahead == at[:, None]) | (ahead < 0)
         order = np.argsort(wrong, axis=1, kind="stable")[:, :k]
         self.mine[at] = np.take_along_axis(np.where(wrong, -1, ahead), order, 1)
@@ -84,12 +87,13 @@ class Company:
         hints = np.ascontiguousarray(close)
         loops.introduce(self._graph, self.states.space("next_obs", self.lane), slots.numpy(), hints)
 
-    def renew(self, slots: Tensor, ask: bool) -> None:
-        """Let the lists of slots int64[P] look around; ask: and the index, with few probes, where else to look."""
-        starts, k = self.mine[slots.numpy()], self.lists.k
-        if ask:
-            starts = np.concatenate([starts, self.ask("next_obs", slots, k, PROBES_AGAIN)], 1)
-        self.mine[slots.numpy()] = self.walk("next_obs", slots, starts, k)
+    def renew(self, slots: Tensor) -> None:
+        """Let the lists of slots int64[P] look around, from what the index says, too: the company of its own members
+        leads back to them."""
+        k, at = self.lists.k, slots.numpy()
+        known = (self.mine[at], self.nearby(slots).numpy().astype(np.int32))
+        starts = np.concatenate([*known, self.ask("next_obs", slots, k)], 1)
+        self.mine[at] = self.walk("next_obs", slots, starts, k)
 
     def around(self, slots: Tensor, starts: Any) -> Any:
         """int32[P, T]: states near those of slots int64[P]."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.dynamics import EMPTY
-from crystalrl.memory import density, interference, neighbours, report
+from crystalrl.memory import answers, density, interference, neighbours, report
 from crystalrl.memory.crystal_ledger import EVALUATED, PINNED
 from crystalrl.memory.draft import COLUMNS, Draft, Plan, padded
 from crystalrl.memory.law import crystallize
@@ -116,13 +116,13 @@ def _evaluate(memory: CrystalMemory, draft: Draft, evaluate: Evaluate) -> tuple[
         answer = evaluate(memory.batch_of(slots))
         if not isinstance(answer, Evaluation):
             answer = Evaluation(answer)
-        error[:, slots] = memory.inner_answer("td_error", answer.td_error, (len(slots),)).abs().to(torch.float32)
+        error[:, slots] = answers.inner(memory, "td_error", answer.td_error, (len(slots),)).abs().to(torch.float32)
         for name, outputs in output.items():
             given = (answer.output or {}).get(name)
             if given is None:
                 raise ValueError(f"evaluate: wanted output[{name!r}] for the anchor, got {sorted(answer.output or {})}")
-            outputs[:, slots] = memory.inner_answer(name, given, (len(slots), *outputs.shape[2:])).to(torch.float32)
-    memory.refuse_unfinite(draft.chosen, {"td_error": error, **output})
+            outputs[:, slots] = answers.inner(memory, name, given, (len(slots), *outputs.shape[2:])).to(torch.float32)
+    answers.refuse_unfinite(draft.chosen, {"td_error": error, **output})
     for answer in (error, *output.values()):  # what a critic says of empty slots and of lanes not due is not looked at
         answer.masked_fill_(~draft.chosen.view(*draft.chosen.shape, *([1] * (answer.dim() - 2))), 0.0)
     return error, output
@@ -208,7 +208,11 @@ def _report(
 ) -> report.Consolidation:
     ledger, context = memory.ledger, memory.arena.unpack(memory.arena.rows)["context"]
     exponent = annealed(ledger.is_exponent, memory.params.is_steps, memory.time)
-    values = report.phase_statistics(ledger) | report.loss_shares(ledger, exponent, memory.pull()) | dict(extra)
+    values = (
+        report.phase_statistics(ledger)
+        | report.loss_shares(ledger, exponent, memory.anchors.pull(ledger))
+        | dict(extra)
+    )
     values["contexts"] = report.effective_contexts(context, ledger.phase)
     table = torch.stack([value.to(torch.float64) for value in values.values()]).cpu()  # one transfer
     on_cpu = dict(zip(values, table, strict=True))

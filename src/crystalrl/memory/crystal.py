@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self, Unpack
 
 import torch
 from torch import Tensor
 
 from crystalrl.dynamics import EMPTY, PHASES
-from crystalrl.memory import consolidation, kept, neighbours
+from crystalrl.memory import consolidation, kept, returns
+from crystalrl.memory.anchors import Anchors
 from crystalrl.memory.checkpoint import CheckpointError
-from crystalrl.memory.crystal_ledger import EVALUATED, PINNED, CrystalLedger
+from crystalrl.memory.compared import Compared, Features
+from crystalrl.memory.crystal_ledger import PINNED, CrystalLedger
 from crystalrl.memory.draft import Draft, Plan
 from crystalrl.memory.groups import all_pairs, joined
 from crystalrl.memory.layout import TERMINATED, TRUNCATED
@@ -27,16 +28,15 @@ from crystalrl.memory.spec import Shape, StorageOptions, StorageSpec
 from crystalrl.memory.surroundings import Surroundings, exact, needs_near
 from crystalrl.memory.vicinity import Vicinity
 from crystalrl.params import CrystalParams
-from crystalrl.types import Anchor, ArrayLike, Batch, Evaluate, Observation, Transition
+from crystalrl.types import Anchor, ArrayLike, Batch, Evaluate, Transition
 
-Features = Callable[[Observation], Tensor]
 LANE_FIELDS = ("alpha", "beta", "sigma", "leak", "melt", "settle", "w1", "w2", "w3", "Z", "epsilon", "delta_r")
 """Parameters that a consolidation needs lane by lane."""
 EXACT = {"cpu": 16_384, "cuda": 16_384}
 """Slots up to which all pairs are compared in each consolidation; above, neighbour lists are kept."""
 
 
-class CrystalMemory(ReplayMemory):
+class CrystalMemory(Compared, ReplayMemory):
     """Replay memory in which every experience has a state c in [0, 1] (Adaptive Memory Crystallization).
 
     Experiences pass from liquid to glass to crystal as c rises; c decides what is kept, what is replayed, how much the
@@ -69,16 +69,7 @@ class CrystalMemory(ReplayMemory):
             for name in LANE_FIELDS
             if (value := getattr(self.params, name)) is not None
         }
-        self.anchors = {
-            name: torch.zeros(lanes, capacity, *_anchor_shape(name, shape), device=device)
-            for name, shape in (anchor or {}).items()
-        }
-        if isinstance(self.params.kappa, Mapping) and set(self.params.kappa) != set(self.anchors):
-            raise ValueError(f"kappa: wanted the anchors {sorted(self.anchors)}, got {sorted(self.params.kappa)}")
-        self._kappa = {name: per_lane("kappa", self._kappa_of(name), lanes, device) for name in self.anchors}
-        self._first = torch.arange(lanes, device=device)[:, None] * capacity
-        """Where a lane's anchors begin."""
-        self._power = per_lane("anchor_power", self.params.anchor_power, lanes, device)
+        self.anchors = Anchors(anchor or {}, lanes, capacity, self.params, device)
         size = self.grid_vectors(self.arena.unpack(self.arena.rows[:, :1])).shape[-1]
         self.grid = Grid(lanes, capacity, size, self.params.cell, device)
         self.started = torch.zeros(lanes, self.spec.envs, dtype=torch.int64, device=device)
@@ -98,10 +89,6 @@ class CrystalMemory(ReplayMemory):
             raise ValueError(f"capacity: wanted at least {wanted} liquid slots, got {liquid} of {self.capacity}")
         clock = self.turns if self.params.clock == "calls" else self.time
         return CrystalLedger(self.spec, self.streams, self.params, clock)
-
-    def _kappa_of(self, name: str) -> float | Sequence[float]:
-        kappa = self.params.kappa
-        return kappa[name] if isinstance(kappa, Mapping) else kappa
 
     @classmethod
     def _restore(cls, storage: dict[str, Any], params: dict[str, Any]) -> Self:
@@ -171,7 +158,7 @@ class CrystalMemory(ReplayMemory):
 
         The boost is the return over the largest return there could be, R_max/(1 − γ) (Algorithm 3), held in [0, 1].
         """
-        value = None if episode_return is None else self._checked_return(episode_return)
+        value = None if episode_return is None else returns.checked(self, episode_return)
         if self.windows is not None:
             self.ledger.reserve(self._width)
         slots = super().end_episode(ended, episode_return)
@@ -179,26 +166,9 @@ class CrystalMemory(ReplayMemory):
         if self.params.every_episode:
             self.ended |= mask.any(-1, keepdim=True)
         if self.params.boost and value is not None:
-            self._boost(mask, value)
+            returns.boost(self, mask, value)
         self.started = torch.where(mask, self.ledger.number[:, None], self.started)
         return slots
-
-    def _checked_return(self, episode_return: ArrayLike) -> Tensor:
-        """float32[L, E]."""
-        value = torch.as_tensor(episode_return, dtype=torch.float32, device=self.device)
-        wanted = (self.lanes, self.spec.envs) if self.spec.lanes is not None else (self.spec.envs,)
-        if (value.dim() and tuple(value.shape) != wanted) or not bool(torch.isfinite(value).all()):
-            raise ValueError(f"episode_return: wanted finite numbers of shape {wanted}, got {episode_return!r}")
-        return value.expand(wanted).reshape(self.lanes, self.spec.envs)
-
-    def _boost(self, mask: Tensor, value: Tensor) -> None:
-        reward = self.arena.unpack(self.arena.rows)["reward"].abs() * (self.ledger.phase > 0)
-        largest = reward.amax(-1, keepdim=True).clamp_min(1e-12) / max(1 - self.spec.gamma, 1e-12)
-        share = (value / largest).clamp(0, 1)
-        for env in range(self.spec.envs):
-            mine = (self.ledger.env == env) & (self.ledger.birth >= self.started[:, env : env + 1])
-            mine &= mask[:, env : env + 1] & (self.ledger.phase > 0)
-            self.ledger.boost.copy_(torch.where(mine, share[:, env : env + 1], self.ledger.boost))
 
     @property
     def due(self) -> bool:
@@ -262,98 +232,20 @@ class CrystalMemory(ReplayMemory):
         few = draft.due & ~many
         return joined(around, all_pairs(self, draft, few), few) if bool(few.any()) else around
 
-    @property
-    def plain_states(self) -> bool:
-        """Whether states are compared as they are stored: neither projected nor mapped to features, nor in half
-        precision, which loops on CPU do not know.
-        """
-        shape, half = self.spec.obs, self.spec.obs_dtype == torch.float16
-        small = isinstance(shape, tuple) and math.prod(shape) <= neighbours.MOST_DIMENSIONS
-        return self._features is None and small and not half
-
     def lane_value(self, name: str) -> Tensor:
         """A number of the parameters as float64[L, 1]."""
         return self._lane_values[name]
-
-    def features(self, obs: Observation) -> Tensor:
-        """float32[L, N, D] by which states are compared."""
-        if self._features is None:
-            return neighbours.project(neighbours.flatten(obs), self.streams)
-        given = self._features(obs)
-        if given.dim() != 3:
-            raise ValueError(f"features: wanted vectors [lanes, N, D], got shape {tuple(given.shape)}")
-        return given.to(torch.float32)
-
-    def grid_vectors(self, fields: Mapping[str, Any]) -> Tensor:
-        """float32[L, N, D]: state and box action."""
-        state = self.features(fields["obs"])
-        return state if self.discrete else torch.cat([state, fields["action"].flatten(2).to(torch.float32)], -1)
-
-    def grid_codes(self, fields: Mapping[str, Any]) -> Tensor:
-        """int64[L, N]: context and discrete action."""
-        code = fields["action"] if self.discrete else torch.zeros_like(fields["reward"], dtype=torch.int64)
-        return code if fields["context"] is None else code + (fields["context"].to(torch.int64) << 20)
-
-    @property
-    def discrete(self) -> bool:
-        """Whether actions are codes, not vectors."""
-        return isinstance(self.spec.action, int)
 
     def batch_of(self, slots: Tensor) -> Batch:
         """The experiences in slots int64[C] of every lane, as a batch for `evaluate`."""
         wide = slots.expand(self.lanes, -1)
         return self._deliver(wide.contiguous(), torch.ones(wide.shape, device=self.device))
 
-    def inner_answer(self, name: str, answer: Tensor, shape: Shape) -> Tensor:
-        """A critic's answer [L, *shape] (or [*shape] without lanes) as [L, *shape] on the memory's device."""
-        wanted = shape if self.spec.lanes is None else (self.lanes, *shape)
-        if not isinstance(answer, Tensor) or tuple(answer.shape) != wanted:
-            got = list(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
-            raise ValueError(f"evaluate: wanted {name} of shape {list(wanted)}, got {got}")
-        answer = answer.detach().to(self.device)
-        return answer[None] if self.spec.lanes is None else answer
-
-    def refuse_unfinite(self, chosen: Tensor, answers: Mapping[str, Tensor]) -> None:
-        """Raise if a critic said NaN or infinity of a chosen experience."""
-        for name, answer in answers.items():
-            bad = ~torch.isfinite(answer).view(*chosen.shape, -1).all(-1)
-            if bool((bad & chosen).any()):
-                lanes = (bad & chosen).any(-1).nonzero()[:, 0].tolist()
-                raise ValueError(f"evaluate: wanted finite {name}, got NaN or infinity in lanes {lanes[:8]}")
-
-    def pull(self) -> Tensor:
-        """float32[L, N]: strength of all anchors of each experience together."""
-        strength = torch.zeros_like(self.ledger.c)
-        for kappa in self._kappa.values():
-            strength += self._strength(kappa, self.ledger.c, self.ledger.flags)
-        return strength
-
-    def _strength(self, kappa: Tensor, c: Tensor, flags: Tensor) -> Tensor:
-        """κ·c^p, and 0 until first evaluated."""
-        return (kappa * c**self._power * ((flags & EVALUATED) > 0)).to(torch.float32)
-
-    def _strength_at(self, slots: Tensor, kappa: Tensor) -> Tensor:
-        """`_strength` in slots int64[L, B]."""
-        c, flags = self.ledger.c, self.ledger.flags
-        if self._fused is not None:
-            strength: Tensor = self._fused.strength(c, flags, slots, kappa, self._power, EVALUATED)
-            return strength
-        return self._strength(kappa, c.gather(1, slots), flags.gather(1, slots))
-
     def _anchors_of(self, slots: Tensor) -> dict[str, Anchor] | None:
         if not self.anchors:
             return None
-        flat = (slots if self.lanes == 1 else slots + self._first).reshape(-1)
-        one = not isinstance(self.params.kappa, Mapping)
-        out: dict[str, Anchor] = {}
-        for name, anchor in self.anchors.items():
-            target = anchor.flatten(0, 1).index_select(0, flat).view(*slots.shape, *anchor.shape[2:])
-            if one and out:  # the same strength for all
-                strength = next(iter(out.values())).coefficient
-            else:
-                strength = self._outer_batch(self._strength_at(slots, self._kappa[name]))
-            out[name] = Anchor(self._outer_batch(target), strength)
-        return out
+        found = self.anchors.of(slots, self.ledger)
+        return {name: Anchor(*(self._outer_batch(x) for x in each)) for name, each in found.items()}
 
     def _outer_batch(self, x: Tensor) -> Tensor:
         x = self._send(x) if self.deliver != self.device else x
@@ -423,9 +315,3 @@ class CrystalMemory(ReplayMemory):
         own = {name: getattr(self, name) for name in ("started", "ended", "steps", "turns")} | self.grid.tensors()
         own |= {f"slot.anchor.{name}": anchor for name, anchor in self.anchors.items()}
         return {**super()._tensors(), **{f"crystal.{name}": tensor for name, tensor in own.items()}}
-
-
-def _anchor_shape(name: str, shape: Shape) -> Shape:
-    if not isinstance(shape, tuple) or not all(isinstance(n, int) and n > 0 for n in shape):
-        raise ValueError(f"anchor {name}: wanted the shape of an output such as (5,), got {shape!r}")
-    return shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -42,10 +43,11 @@ class CrystalLedger:
     birth: Tensor
     """Number of the experience in its lane, in order of arrival."""
     updated: Tensor
-    """Environment step (or consolidation, where time is counted in calls) up to which c has been moved."""
+    """Environment step (or consolidation, where time is counted in calls) up to which c has been moved; int32, whose
+    differences stay right when it wraps: see `since`."""
     boost: Tensor
     env: Tensor
-    """Environment an experience came from."""
+    """Environment an experience came from, where there are several and it matters."""
 
     def __init__(self, spec: StorageSpec, streams: Streams, params: CrystalParams, clock: Tensor) -> None:
         slots, self.n_step = spec.capacity, spec.n_step
@@ -56,13 +58,13 @@ class CrystalLedger:
         self.tree = WeightTree(lanes, slots, 3, device)
         self.incoming, self.trusted = torch.zeros(lanes, 1, device=device), False
         """c of the experiences that are written next, float32[L, 1 or M], and whether it is not simply zero."""
-        self._wide = self._state(lanes, slots + 1, device)
+        self._wide = self._state(lanes, slots + 1, spec.envs, device)
         for name, wide in self._wide.items():
             setattr(self, name, wide[:, :slots])
         self.number = torch.zeros(lanes, dtype=torch.int64, device=device)
         self.highest = torch.ones(lanes, device=device)
         self.filled = torch.zeros(lanes, 3, dtype=torch.float64, device=device)
-        self.queue = torch.zeros(lanes, slots, dtype=torch.int64, device=device)
+        self.queue = torch.zeros(lanes, slots, dtype=torch.int32, device=device)
         self.head = torch.zeros(lanes, dtype=torch.int64, device=device)
         self.tail = torch.zeros(lanes, dtype=torch.int64, device=device)
         self._constants(device)
@@ -72,24 +74,26 @@ class CrystalLedger:
             self._numpy = {name: tensor.numpy() for name, tensor in named.items()}
             self._columns = [self._numpy[name] for name in self._wide]
         if self._fused is not None:
-            lane = (clock, self.number, self.filled, torch.cat(self.enter))
-            self._written_to = self._fused.Columns(*self._stacks.values(), *lane)
+            env = self._wide.get("env", torch.zeros(0, dtype=torch.int32, device=device))
+            columns = (self._floats, self._bytes, self._wide["birth"], self._wide["updated"], env)
+            self._written_to = self._fused.Columns(*columns, clock, self.number, self.filled, torch.cat(self.enter))
         self._strata: dict[int, Tensor] = {}
         self.clear()
 
-    def _state(self, lanes: int, width: int, device: torch.device) -> dict[str, Tensor]:
+    def _state(self, lanes: int, width: int, envs: int, device: torch.device) -> dict[str, Tensor]:
         """Tensors [L, N + 1]: what every slot carries, and one spare column for writes that are skipped."""
-        kinds = dict.fromkeys(("c", "utility", "error", "suspicion", "key"), torch.float32)
-        kinds |= {"streak": torch.uint8, "flags": torch.uint8, "birth": torch.int64, "updated": torch.int64}
-        if self.params.boost:
-            kinds |= {"boost": torch.float32, "env": torch.int32}
-        self._stacks = {
-            kind: torch.zeros(list(kinds.values()).count(kind), lanes, width, dtype=kind, device=device)
-            for kind in (torch.float32, torch.uint8, torch.int64, torch.int32)
-        }
-        """All columns of one dtype, in their order."""
-        rest = {kind: iter(stack) for kind, stack in self._stacks.items()}
-        return {name: next(rest[kind]) for name, kind in kinds.items()}
+        floats = ("c", "utility", "error", "suspicion", "key", *(("boost",) if self.params.boost else ()))
+
+        def zeros(*shape: int, kind: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(*shape, lanes, width, dtype=kind, device=device)
+
+        self._floats, self._bytes = zeros(len(floats)), zeros(2, kind=torch.uint8)
+        """Columns of one dtype lie one behind the other."""
+        state = dict(zip((*floats, "streak", "flags"), (*self._floats, *self._bytes), strict=True))
+        state |= {"birth": zeros(kind=torch.int64), "updated": zeros(kind=torch.int32)}
+        if self.params.boost and envs > 1:
+            state["env"] = zeros(kind=torch.uint8 if envs <= 256 else torch.int32)
+        return state
 
     def _constants(self, device: torch.device) -> None:
         params = self.params
@@ -161,7 +165,7 @@ class CrystalLedger:
             placed: Tensor = self._fused.place(valid, self.head, self.slots, self.queue)
             return placed
         rank = valid.cumsum(-1) - 1
-        slots = self.queue.gather(1, (self.head[:, None] + rank).clamp(0, self.slots - 1))
+        slots = self.queue.gather(1, (self.head[:, None] + rank).clamp(0, self.slots - 1)).to(torch.int64)
         self.head += rank[:, -1] + 1
         return torch.where(valid, slots, -1)
 
@@ -178,9 +182,13 @@ class CrystalLedger:
         kept, c = slots >= 0, self.incoming.expand(slots.shape)
         at = torch.where(kept, slots, self.slots)
         old = self.tree.label.gather(1, slots.clamp_min(0))
-        values = {"c": c, "birth": self.number[:, None] + kept.cumsum(-1) - 1, "updated": self.clock[:, None]}
+        values = {
+            "c": c,
+            "birth": self.number[:, None] + kept.cumsum(-1) - 1,
+            "updated": self.clock[:, None].to(torch.int32),
+        }
         if "env" in self._wide:
-            values["env"] = (torch.arange(slots.shape[1], device=slots.device) // self.n_step).to(torch.int32)
+            values["env"] = (torch.arange(slots.shape[1], device=slots.device) // self.n_step).to(self.env.dtype)
         for name, wide in self._wide.items():
             value = values.get(name, torch.zeros((), dtype=wide.dtype, device=wide.device))
             wide.scatter_(1, at, value.expand(slots.shape).contiguous())
@@ -207,7 +215,7 @@ class CrystalLedger:
         for column in self._columns:
             column[0, slot] = 0
         view["birth"][0, slot] = view["number"][0]
-        view["updated"][0, slot] = view["clock"][0]
+        view["updated"][0, slot] = view["clock"][0].astype(np.int32)  # wraps
         view["number"][0] += 1
         self.tree.set_one(slot, float(view["highest"][0]), LIQUID - 1)
         if self._liquid_was_empty:
@@ -302,5 +310,10 @@ class CrystalLedger:
             raise AssertionError("weights: positive ones and occupied slots differ")
         place = torch.arange(self.slots, device=phase.device)
         waiting = (place >= self.head[:, None]) & (place < self.tail[:, None])
-        if bool(((phase.gather(1, self.queue) > LIQUID) & waiting).any()):
+        if bool(((phase.gather(1, self.queue.to(torch.int64)) > LIQUID) & waiting).any()):
             raise AssertionError("queue: names glass or crystal")
+
+
+def since(updated: Tensor, now: Tensor) -> Tensor:
+    """int32[L, N]: time from `updated` int32[L, N] to now int64[L]. Both wrap, so it is right below 2³¹ steps."""
+    return now[:, None].to(torch.int32) - updated

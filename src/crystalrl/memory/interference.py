@@ -5,8 +5,9 @@ Rules, by name:
 exists          the paper's: some stored experience lies within ε of mine in state plus action, and its reward differs
                 from mine by more than δ_r. Symmetric, so the new are flagged with the old, and the more neighbours
                 there are the surer one of them differs.
-newer_majority  more than half of the newer experiences within ε, same context and action, differ by more than δ_r; at
-                least two of them do.
+newer_majority  of the newer experiences within ε, same context and action, take the latest half, or five if that is
+                more: most of these differ by more than δ_r, at least two of them. (All of the newer would include
+                those that came with me, and find a change late.)
 fresh_mean      the mean reward of the fresh experiences within ε, same action, differs from mine by more than δ_r.
                 Fresh are the liquid ones and what came since the oldest of them: of what came, the useful is promoted,
                 and the liquid alone would be a biased sample. Only glass and crystal can be contradicted.
@@ -30,12 +31,14 @@ import torch
 from torch import Tensor
 
 from crystalrl import kernels
-from crystalrl.dynamics import EMPTY, LIQUID
+from crystalrl.dynamics import GLASS, LIQUID
 from crystalrl.memory.neighbours import Near, chunks, distances
 
 FEWEST = 3
 """Fresh experiences that it takes to contradict (a single one may lie on the other side of an edge), and elders that it
 takes to make an outlier."""
+LATEST = 5
+"""Of the newer experiences so many, the latest, are heard at least."""
 
 
 @dataclass(frozen=True)
@@ -68,36 +71,36 @@ class Scene:
         """float32[L, N]: the how manieth to arrive of those here, which a float holds exactly."""
         return self.birth.argsort(-1).argsort(-1).to(torch.float32)
 
+    def sorted(self, order: Tensor) -> Scene:
+        """With the slots in the order int64[L, N]."""
+        every = (self.state, self.action, self.reward, self.birth, self.phase, self.new, self.context)
+        lane = torch.arange(len(order), device=order.device)[:, None]
+        state, action, reward, birth, phase, new, context = (x if x is None else x[lane, order] for x in every)
+        return Scene(state, action, reward, birth, phase, new, context, self.discrete)  # type: ignore[arg-type]
+
 
 @dataclass(frozen=True)
 class Tally:
-    """What lies within ε of each experience, float32[L, R]: counts, sums of rewards, and how many of the rewards differ
-    from mine by more than δ_r, apart for the fresh and the elders; how many of the fresh are new."""
+    """What lies within ε of each experience, float32[L, R]: of the fresh how many, the sum of their rewards, how many
+    differ from mine by more than δ_r, how many are new; of the elders how many, and the sum of their rewards."""
 
     fresh: Tensor
     fresh_sum: Tensor
-    fresh_against: Tensor
-    fresh_new: Tensor
+    against: Tensor
+    new: Tensor
     elders: Tensor
     elder_sum: Tensor
-    elder_against: Tensor
 
-    def says(self, rule: str, mine: Tensor, delta_r: Tensor) -> Tensor:
-        """bool[L, R]: contradicted by the rule; mine: reward [L, R]."""
-        if rule == "exists":
-            return self.fresh_against > 0
-        return self._outvoted() if rule == "newer_majority" else self._changed(mine, delta_r) & (self.fresh_new > 0)
-
-    def _outvoted(self) -> Tensor:
-        """Most of the newer differ, at least two of them, and not most of the elders, too."""
-        outlier = (2 * self.elder_against > self.elders) & (self.elder_against >= FEWEST)
-        return (self.fresh_against >= 2) & (2 * self.fresh_against > self.fresh) & ~outlier
-
-    def _changed(self, mine: Tensor, delta_r: Tensor) -> Tensor:
-        """The fresh differ from mine, most of them one by one, and from what was there."""
+    def changed(self, mine: Tensor, delta_r: Tensor) -> Tensor:
+        """bool[L, R]: someone has come lately, and the fresh differ from mine (reward [L, R]), most of them one by one,
+        and from what was there."""
         fresh, elders = self.fresh_sum / self.fresh.clamp_min(1), (self.elder_sum + mine) / (self.elders + 1)
         changed = ((fresh - mine).abs() > delta_r) & ((fresh - elders).abs() > delta_r / 2)
-        return (self.fresh >= FEWEST) & (5 * self.fresh_against >= 3 * self.fresh) & changed
+        return (self.fresh >= FEWEST) & (5 * self.against >= 3 * self.fresh) & changed & (self.new > 0)
+
+
+LOWEST = {"exists": LIQUID, "newer_majority": LIQUID, "fresh_mean": GLASS}
+"""The lowest phase that each rule contradicts."""
 
 
 def contradicted(rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> Tensor:
@@ -105,47 +108,58 @@ def contradicted(rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> T
     flagged, fused = torch.zeros_like(scene.occupied), kernels.fused_for(scene.state.device)
     if rule == "none":
         return flagged
+    if rule == "newer_majority":  # it wants the latest first
+        order = scene.birth.argsort(-1, descending=True)
+        scene = scene.sorted(order)
     lanes, slots = scene.phase.shape
-    if fused is not None:
-        flagged = Tally(*_fused_tally(fused, rule, scene, epsilon, delta_r)).says(rule, scene.reward, delta_r)
+    if fused is not None and rule != "newer_majority":
+        tally = _fused_tally(fused, rule, scene, epsilon, delta_r)
+        flagged = tally.against > 0 if rule == "exists" else tally.changed(scene.reward, delta_r)
     else:
+        look = {"exists": _exists, "newer_majority": _newer_majority, "fresh_mean": _fresh_mean}[rule]
         for part in chunks(slots, 3 * lanes, slots, scene.phase.device):
-            tally = _tally(rule, scene, part, epsilon[:, None], delta_r[:, None])
-            flagged[:, part] = tally.says(rule, scene.reward[:, part], delta_r)
-    return flagged & (scene.phase > RULES[rule])
+            flagged[:, part] = look(scene, part, epsilon[:, None], delta_r[:, None])
+    flagged &= scene.phase >= LOWEST[rule]
+    return flagged.gather(1, order.argsort(-1)) if rule == "newer_majority" else flagged
 
 
-RULES = {"exists": EMPTY, "newer_majority": EMPTY, "fresh_mean": LIQUID}
-"""Each rule, and the phase above which experiences can be contradicted by it."""
-
-
-def _tally(rule: str, scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tally:
-    """From all pairs, in torch. What the rule does not ask for is not counted."""
-    order = scene.order[:, None, :]
-    if rule == "exists":
-        apart = distances(scene.state[:, rows], scene.state) + _action_distance(scene, rows)
-        near = (apart <= epsilon) & _others(scene, rows)
-        fresh = near
-    else:
-        near = _apart(scene, rows) <= epsilon
-        newer = rule == "newer_majority"
-        fresh = near & (order > scene.order[:, rows, None] if newer else _since(near & scene.liquid[:, None, :], order))
-    differ, elders = _differ(scene, rows, delta_r), near & ~fresh
-    columns = torch.stack([torch.ones_like(scene.reward), scene.reward, scene.new.to(torch.float32)], -1)
-    (count, total, new), (others, before, _) = (
-        torch.bmm(mask.to(torch.float32), columns).unbind(-1) for mask in (fresh, elders)
-    )
-    at_odds = _count(elders & differ) if rule == "newer_majority" else torch.zeros_like(count)
-    return Tally(count, total, _count(fresh & differ), new, others, before, at_odds)
-
-
-def _fused_tally(fused: Any, rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> Tensor:
-    """The same by one kernel."""
+def _fused_tally(fused: Any, rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> Tally:
+    """By one kernel; for `exists` all count as fresh, and the paper knows no contexts."""
     marks = scene.occupied.to(torch.uint8) + 2 * scene.liquid.to(torch.uint8) + 4 * scene.new.to(torch.uint8)
     context = None if rule == "exists" else scene.context
     counted = (scene.state, scene.action, scene.reward, scene.order, marks, epsilon, delta_r, context, scene.discrete)
-    tally: Tensor = fused.pairs.tally(list(RULES).index(rule), *counted)
-    return tally
+    return Tally(*fused.pairs.tally(rule == "fresh_mean", *counted))
+
+
+def _exists(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
+    apart = distances(scene.state[:, rows], scene.state) + _action_distance(scene, rows)
+    return ((apart <= epsilon) & _differ(scene, rows, delta_r) & _others(scene, rows)).any(-1)
+
+
+def _newer_majority(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
+    near = _apart(scene, rows) <= epsilon
+    newer = scene.birth[:, None, :] > scene.birth[:, rows, None]
+    return _outvoted(near & newer, near & ~newer, _differ(scene, rows, delta_r))
+
+
+def _outvoted(newer: Tensor, elders: Tensor, differ: Tensor) -> Tensor:
+    """Most of the latest of the newer differ, at least two of them, and not most of the elders, too; masks […, N] with
+    the latest first."""
+    heard = newer & (newer.cumsum(-1, dtype=torch.int32) <= (_count(newer) / 2).ceil().clamp_min(LATEST)[..., None])
+    against, at_odds = _count(heard & differ), _count(elders & differ)
+    outlier = (2 * at_odds > _count(elders)) & (at_odds >= FEWEST)
+    return (against >= 2) & (2 * against > _count(heard)) & ~outlier
+
+
+def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
+    near, differ = _apart(scene, rows) <= epsilon, _differ(scene, rows, delta_r)
+    fresh = near & _since(near & scene.liquid[:, None, :], scene.order[:, None, :])
+    columns = torch.stack([torch.ones_like(scene.reward), scene.reward, scene.new.to(torch.float32)], -1)
+    (count, total, new), (elders, before, _) = (
+        torch.bmm(mask.to(torch.float32), columns).unbind(-1) for mask in (fresh, near & ~fresh)
+    )
+    tally = Tally(count, total, _count(fresh & differ), new, elders, before)
+    return tally.changed(scene.reward[:, rows], delta_r[..., 0])
 
 
 def _since(liquid: Tensor, order: Tensor) -> Tensor:
@@ -264,9 +278,19 @@ def kinds(rule: str, birth: Tensor, phase: Tensor) -> Kind | None:
 
 
 def listed(
-    rule: str, lists: Tensor, reward: Tensor, birth: Tensor, phase: Tensor, new: Tensor, delta_r: Tensor
+    rule: str,
+    lists: Tensor,
+    reward: Tensor,
+    birth: Tensor,
+    phase: Tensor,
+    new: Tensor,
+    delta_r: Tensor,
+    visited: Tensor | None = None,
 ) -> Tensor:
-    """bool[L, N]: flagged by the rule, judged by the experiences within ε that the lists [L, N, K] name (−1: none)."""
+    """bool[L, N]: flagged by the rule, judged by the experiences within ε that the lists [L, N, K] name (−1: none).
+
+    visited bool[L, N]: has a new one within ε, listed or not.
+    """
     lanes, slots, k = lists.shape
     every = (reward, birth, phase, new, delta_r.expand(lanes, slots))
     rewards, births, phases, news, wide = (x.reshape(-1) for x in every)
@@ -279,18 +303,21 @@ def listed(
         theirs = rewards.index_select(0, flat).view(names.shape)
         differ = ((theirs - mine[:, None]).abs() > delta[:, None]) & there
         if rule == "exists":
-            fresh = there
-        else:
-            age = births.index_select(0, flat).view(names.shape)
-            if rule == "newer_majority":
-                fresh = (age > births[rows, None]) & there
-            else:
-                liquid = (phases.index_select(0, flat).view(names.shape) == LIQUID) & there
-                fresh = there & _since(liquid, age.to(torch.float64))
+            flagged[rows] = differ.any(-1)
+            continue
+        born = births.index_select(0, flat).view(names.shape)
+        if rule == "newer_majority":
+            newer, latest_first = born > births[rows, None], born.argsort(-1, descending=True)
+            masks = (there & newer, there & ~newer, differ)
+            flagged[rows] = _outvoted(*(mask.gather(1, latest_first) for mask in masks))
+            continue
+        liquid = (phases.index_select(0, flat).view(names.shape) == LIQUID) & there
+        fresh = there & _since(liquid, born.to(torch.float64))
         elders = there & ~fresh
-        total, before = (theirs * fresh).sum(-1), (theirs * elders).sum(-1)
-        new = _count(news.index_select(0, flat).view(names.shape) & fresh)
-        fresh_against, elder_against = _count(differ & fresh), _count(differ & elders)
-        tally = Tally(_count(fresh), total, fresh_against, new, _count(elders), before, elder_against)
-        flagged[rows] = tally.says(rule, mine, delta)
-    return flagged.view(lanes, slots) & (phase > RULES[rule])
+        seen = _count(news.index_select(0, flat).view(names.shape) & fresh)
+        if visited is not None:
+            seen += visited.reshape(-1)[rows]
+        sums = ((theirs * mask).sum(-1) for mask in (fresh, elders))
+        tally = Tally(_count(fresh), next(sums), _count(differ & fresh), seen, _count(elders), next(sums))
+        flagged[rows] = tally.changed(mine, delta)
+    return flagged.view(lanes, slots) & (phase >= LOWEST[rule])

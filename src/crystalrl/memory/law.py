@@ -10,6 +10,7 @@ from torch import Tensor
 
 from crystalrl import dynamics
 from crystalrl.memory import neighbours
+from crystalrl.memory.crystal_ledger import since
 from crystalrl.memory.draft import Draft
 from crystalrl.random import Stream, beta_variates, element_bits, normal_from_bits
 
@@ -21,11 +22,11 @@ def crystallize(memory: CrystalMemory, draft: Draft, output: Mapping[str, Tensor
     """Draft c after one step of its law; the anchors [L, W, …] that follow, and the mean Δt [L]."""
     params, chosen = draft.params, draft.chosen
     now, unit = (draft.turns + 1, 1) if params.clock == "calls" else (draft.time, params.unit(memory.capacity))
-    dt = torch.where(chosen, (now[:, None] - draft.updated).to(torch.float64) / unit, 0.0)
+    dt = torch.where(chosen, since(draft.updated, now).to(torch.float64) / unit, 0.0)
     gain, loss = _rates(memory, draft, _settled(memory, draft, output))
     c = _step(memory, draft, gain, loss, dt)
     draft.c = torch.where(chosen, c, draft.c)
-    draft.updated = torch.where(chosen, now[:, None], draft.updated)
+    draft.updated = torch.where(chosen, now[:, None].to(torch.int32), draft.updated)
     rate = 1 - (1 - (1 - draft.c) ** 2) ** dt.to(torch.float32)
     rate = rate * chosen
     anchors = {}

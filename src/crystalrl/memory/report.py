@@ -50,10 +50,6 @@ class Consolidation:
         means = {name: float(value.nanmean()) for name, value in self.values.items()}
         return means | {f"seconds_{stage}": taken for stage, taken in self.seconds.items()}
 
-    def per_lane(self) -> dict[str, list[float]]:
-        """The numbers of every lane."""
-        return {name: value.tolist() for name, value in self.values.items()}
-
 
 def phase_statistics(ledger: CrystalLedger) -> dict[str, Tensor]:
     """Counts, moments and loss weights by phase, [L] each, on the ledger's device."""

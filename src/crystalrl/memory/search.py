@@ -22,7 +22,12 @@ LISTS = 4.0
 TRAINED_ON = 64
 """Vectors per inverted list from which its centre is found."""
 PROBES = 8
-"""Inverted lists looked into by a query."""
+"""Inverted lists looked into by a query, at least: the more the shorter they are."""
+LOOKED_AT = 2048
+"""Vectors looked at by a query."""
+TOGETHER = 8
+"""Coordinates that FAISS compares at once. Vectors are padded with zeros to a multiple; otherwise it takes them one by
+one, and several times as long."""
 
 
 def have_faiss() -> bool:
@@ -123,7 +128,7 @@ class Ivf:
     """FAISS: inverted lists of vectors in half precision, one index per lane, on CPU. Ids are slots."""
 
     def __init__(self, lanes: int, size: int) -> None:
-        self.lanes, self.size = lanes, size
+        self.lanes, self.size, self.wide = lanes, size, -(-size // TOGETHER) * TOGETHER
         self.indices: list[Any] = [None] * lanes
 
     def build(self, occupied: Tensor, lanes: Tensor, vectors: Callable[[Tensor], Tensor]) -> None:
@@ -138,29 +143,31 @@ class Ivf:
             self.indices[lane] = index
 
     def _empty(self, lists: int, centres: Any = None) -> Any:
-        """An index without vectors; where centres float32[lists, D] are given it is trained."""
+        """An index without vectors; where centres float32[lists, padded D] are given it is trained."""
         import faiss
 
-        coarse = faiss.IndexFlatL2(self.size)
+        coarse = faiss.IndexFlatL2(self.wide)
         if centres is not None:
             coarse.add(centres)
         kind = faiss.ScalarQuantizer.QT_fp16
-        index = faiss.IndexIVFScalarQuantizer(coarse, self.size, lists, kind, faiss.METRIC_L2, False)
+        index = faiss.IndexIVFScalarQuantizer(coarse, self.wide, lists, kind, faiss.METRIC_L2, False)
         index.cp.niter, index.cp.min_points_per_centroid = 10, 1
-        index.nprobe = PROBES
         if centres is not None:
             index.train(centres)  # it takes the centres as they are
         return index
 
     def _rows(self, lane: int, slots: Tensor, vectors: Callable[[Tensor], Tensor]) -> Any:
-        return vectors(slots.expand(self.lanes, -1))[lane].contiguous().numpy()
+        return self._padded(vectors(slots.expand(self.lanes, -1))[lane])
+
+    def _padded(self, vectors: Tensor) -> Any:
+        return torch.nn.functional.pad(vectors, (0, self.wide - self.size)).contiguous().numpy()
 
     def replace(self, gone: Tensor, slots: Tensor, real: Tensor, vectors: Tensor) -> None:
         for lane, index in enumerate(self.indices):
             if index is None or not (real[lane].any() or gone[lane].any()):
                 continue
             index.remove_ids(gone[lane].nonzero()[:, 0].numpy())
-            index.add_with_ids(vectors[lane, real[lane]].numpy(), slots[lane, real[lane]].numpy())
+            index.add_with_ids(self._padded(vectors[lane, real[lane]]), slots[lane, real[lane]].numpy())
 
     def search(self, queries: Tensor, real: Tensor, k: int) -> Tensor:
         found = np.full((*real.shape, k), -1, np.int64)
@@ -170,13 +177,13 @@ class Ivf:
                 found[lane, mine] = self.nearest(lane, queries[lane, real[lane]], k)
         return torch.from_numpy(found)
 
-    def nearest(self, lane: int, queries: Tensor, k: int, probes: int | None = None) -> Any:
+    def nearest(self, lane: int, queries: Tensor, k: int) -> Any:
         """int64[M, k] for queries [M, D] of one lane."""
         if not len(queries):
             return np.zeros((0, k), np.int64)
         index = self.indices[lane]
-        index.nprobe = probes or PROBES
-        return index.search(queries.numpy(), k)[1]
+        index.nprobe = max(PROBES, LOOKED_AT * index.nlist // max(index.ntotal, 1))
+        return index.search(self._padded(queries), k)[1]
 
     def order(self, lane: int) -> Order:
         import faiss
@@ -189,7 +196,7 @@ class Ivf:
         parts = [faiss.rev_swig_ptr(index.invlists.get_ids(n), size) for n, size in enumerate(sizes) if size]
         ids = np.concatenate([*parts, np.zeros(0, np.int64)])
         centres = index.quantizer.reconstruct_n(0, index.nlist)
-        return Order(torch.from_numpy(centres), torch.tensor(sizes), torch.from_numpy(ids))
+        return Order(torch.from_numpy(centres[:, : self.size].copy()), torch.tensor(sizes), torch.from_numpy(ids))
 
     def restore(self, lane: int, order: Order, vectors: Callable[[Tensor], Tensor]) -> bool:
         from faiss import swig_ptr
@@ -197,7 +204,7 @@ class Ivf:
         self.indices[lane] = None
         if not len(order.centres):
             return False
-        index = self._empty(len(order.centres), order.centres.contiguous().numpy())
+        index = self._empty(len(order.centres), self._padded(order.centres))
         lists = torch.arange(len(order.sizes)).repeat_interleave(order.sizes)
         for ids, homes in zip(order.ids.split(1 << 17), lists.split(1 << 17), strict=True):
             rows, slots, at = self._rows(lane, ids, vectors), ids.contiguous().numpy(), homes.contiguous().numpy()
@@ -207,7 +214,7 @@ class Ivf:
 
     @property
     def nbytes(self) -> int:
-        per_vector = 2 * self.size + 8
+        per_vector = 2 * self.wide + 8
         return sum(
-            index.ntotal * per_vector + index.nlist * 4 * self.size for index in self.indices if index is not None
+            index.ntotal * per_vector + index.nlist * 4 * self.wide for index in self.indices if index is not None
         )

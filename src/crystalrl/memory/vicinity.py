@@ -9,28 +9,29 @@ import torch
 from torch import Tensor
 
 from crystalrl import kernels
-from crystalrl.dynamics import LIQUID
 from crystalrl.memory import interference, neighbours, search
 from crystalrl.memory.draft import Draft, padded
-from crystalrl.memory.interference import Scene
 from crystalrl.memory.lists import Lists, grouped
 from crystalrl.memory.search import Brute, Ivf, Search
+from crystalrl.memory.spacing import spacing_of
 from crystalrl.memory.states import States
-from crystalrl.memory.steps import following, steps_nearby
+from crystalrl.memory.steps import Steps
 from crystalrl.memory.surroundings import Surroundings, needs_near, reward_spread
 
 if TYPE_CHECKING:
     from crystalrl.memory.crystal import CrystalMemory
 
-SPARE = 6
-"""Neighbours of a successor state listed beyond k, so that a loss is not felt at once."""
+SPARE = 2
+"""Neighbours of a successor state listed beyond k, so that not every loss calls for others."""
 ALIKE = 10
 """Experiences within ε that a list names."""
 ASKED = 64
 """States among which those are looked for."""
 AT_LEAST, AT_MOST = 1024, 1 << 14
-"""Half as many lists as there are new experiences are renewed in turn, and at most as many as there are new ones of
-those that have lost most; their number counts as between these bounds."""
+"""Half as many lists as there are new experiences are renewed in turn; their number counts as between these bounds."""
+POOR = {"cpu": 4, "cuda": 1}
+"""Of the lists that name fewer than k, so many times the number of new experiences are renewed at most, the shortest
+first."""
 HINTS = 10
 """Neighbours through whose company a newcomer finds the lists it belongs to."""
 ASK_ALL = 1 << 16
@@ -63,6 +64,8 @@ class Vicinity:
         """Experiences that have come since."""
         self.held = torch.zeros(lanes, dtype=torch.bool)
         """Lanes that keep lists, on CPU."""
+        self.visited = torch.zeros(lanes, 0, dtype=torch.bool, device=device)
+        """Slots that have a new experience within ε, of the consolidation under way."""
 
     def look(self, memory: CrystalMemory, draft: Draft, many: Tensor) -> Surroundings:
         """Mend the lists of the lanes bool[L] (on CPU), and read from them; the lists of others are given up.
@@ -73,6 +76,7 @@ class Vicinity:
         self._give_up(self.held & ~many)
         self.held = many
         draft = draft.of(many, draft.slots)
+        self.visited = torch.zeros_like(draft.occupied)
         self._follow(draft)
         near = None
         if self.ahead is not None:
@@ -83,7 +87,8 @@ class Vicinity:
             return Surroundings(near, torch.zeros_like(draft.occupied), nothing, nothing)
         delta_r = reward_spread(self.memory, draft)
         lists, reward = self.alike.index[:, : draft.slots], draft.fields["reward"]
-        flagged = interference.listed(self.rule, lists, reward, draft.birth, draft.phase, draft.fresh, delta_r)
+        state = (reward, draft.birth, draft.phase, draft.fresh, delta_r, self.visited)
+        flagged = interference.listed(self.rule, lists, *state)
         return Surroundings(near, flagged, self.epsilon, delta_r)
 
     def _give_up(self, lanes: Tensor) -> None:
@@ -118,14 +123,14 @@ class Vicinity:
         if not bool(off.all()):
             held = real & ~stale[:, None]
             self.index.replace(gone & ~stale[:, None], slots, held, self.states.vectors("obs", slots))
-        if bool(spacing.any()):
-            self.epsilon = torch.where(due[:, None], self._spacing(draft), self.epsilon)
-        nearby = steps_nearby(draft, new, self.memory.spec.envs)
-        self._offer_steps(draft, new & ~asking, nearby)
+        if self.alike is not None and bool(spacing.any()):
+            self.epsilon = torch.where(due[:, None], spacing_of(self.states, draft), self.epsilon)
+        steps = Steps(draft, self.memory.spec.envs)
+        self._offer_steps(draft, new & ~asking, steps)
         if self.ahead is not None and isinstance(self.index, search.Ivf) and kernels.compiled_for(count.device):
-            self._through_company(draft, asking, (turn, poor), nearby)
+            self._through_company(draft, asking, (turn, poor), steps)
         else:
-            self._introduce(draft, self._ask(draft, asking | turn | poor, nearby))
+            self._introduce(draft, self._ask(draft, asking | turn | poor, steps))
 
     @property
     def _lists(self) -> list[Lists]:
@@ -140,33 +145,34 @@ class Vicinity:
         turn = there & (number % period == draft.turns[:, None] % period)
         if self.ahead is None:
             return turn, torch.zeros_like(turn)
-        poor = there & ~turn & (self.ahead.lengths(draft.slots) <= self.memory.params.k)
-        return turn, poor & (poor.cumsum(-1) <= budget)
+        length = self.ahead.lengths(draft.slots)
+        poor = there & ~turn & (length < self.memory.params.k)
+        shortest = length.masked_fill(~poor, self.ahead.k).to(torch.uint8).argsort(dim=1, stable=True)
+        first = torch.zeros_like(poor).scatter_(1, shortest, number < POOR[number.device.type] * budget)
+        return turn, poor & first
 
-    def _offer_steps(self, draft: Draft, new: Tensor, nearby: Tensor) -> None:
+    def _offer_steps(self, draft: Draft, new: Tensor, steps: Steps) -> None:
         """Fill the lists of new ones that do not ask the index."""
         lane, slot = new.nonzero(as_tuple=True)
         for part in torch.arange(len(slot), device=slot.device).split(1 << 16):
-            steps = nearby[lane[part], slot[part]].to(torch.int64)
+            nearby = steps.nearby(lane[part], slot[part])
             if self.ahead is not None:
-                self.ahead.offer(lane[part], slot[part], steps, self._ahead_of)
+                self.ahead.offer(lane[part], slot[part], nearby, self._ahead_of)
             if self.alike is not None:
-                self.alike.offer(lane[part], slot[part], steps, self._apart, self._kin(draft))
+                self.alike.offer(lane[part], slot[part], nearby, self._apart, self._kin(draft))
 
-    def _through_company(self, draft: Draft, new: Tensor, again: tuple[Tensor, Tensor], nearby: Tensor) -> None:
+    def _through_company(self, draft: Draft, new: Tensor, again: tuple[Tensor, Tensor], steps: Steps) -> None:
         """New ones ask the index; lists that are renewed look at their members' company."""
         from crystalrl.memory.company import Company
 
         assert self.ahead is not None
         assert isinstance(self.index, search.Ivf)
         for lane in draft.due.nonzero()[:, 0].tolist():
-            company = Company(self.ahead, self.states, self.index, lane, int(draft.turns[lane]))
+            company = Company(self.ahead, self.states, self.index, steps, lane, int(draft.turns[lane]))
             slots, turn, poor = (mask[lane].nonzero()[:, 0] for mask in (new, *again))
-            steps = nearby[lane, slots]
-            close = company.admit(slots, steps.numpy(), following(self.states, lane, slots, steps))
+            close = company.admit(slots)
             company.introduce(slots, close)
-            company.renew(turn, ask=True)
-            company.renew(poor, ask=False)
+            company.renew(torch.cat([turn, poor]))
             if self.alike is not None:
                 around = company.around(turn, self.alike.index[lane, turn].numpy())
                 guests = torch.from_numpy(np.concatenate([close, around])).to(torch.int64)
@@ -174,20 +180,20 @@ class Vicinity:
                 self.alike.offer(torch.full_like(both, lane), both, guests, self._apart, self._kin(draft))
                 self._greet(draft, torch.full_like(slots, lane), slots, guests[: len(slots)])
 
-    def _ask(self, draft: Draft, asking: Tensor, nearby: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _ask(self, draft: Draft, asking: Tensor, steps: Steps) -> tuple[Tensor, Tensor, Tensor]:
         """Let lists ask the index; lane int64[P] and slot int64[P] of those that are fresh, and states near [P, T]."""
         slots, real = padded(asking)
         close = []
         for part in torch.arange(slots.shape[1], device=slots.device).split(1 << 14):
             some, exist = slots[:, part], real[:, part]
             lane, slot = exist.nonzero()[:, 0], some[exist]
-            steps = nearby[lane, slot].to(torch.int64)
+            nearby = steps.nearby(lane, slot)
             if self.ahead is not None:
                 found = self.index.search(self.states.vectors("next_obs", some), exist, self.ahead.k + 3)
-                self.ahead.offer(lane, slot, torch.cat([found[exist], steps], -1), self._ahead_of)
+                self.ahead.offer(lane, slot, torch.cat([found[exist], nearby], -1), self._ahead_of)
             found = self.index.search(self.states.vectors("obs", some), exist, ASKED)
             if self.alike is not None:
-                self.alike.offer(lane, slot, torch.cat([found[exist], steps], -1), self._apart, self._kin(draft))
+                self.alike.offer(lane, slot, torch.cat([found[exist], nearby], -1), self._apart, self._kin(draft))
             fresh = draft.fresh[lane, slot]
             close.append((lane[fresh], slot[fresh], found[exist][fresh]))
         lane, slot, near = (torch.cat(each) for each in zip(*close, strict=True))
@@ -216,6 +222,7 @@ class Vicinity:
             row, column = within.nonzero(as_tuple=True)
             pairs.append((lane[part][row] * draft.slots + others[row, column], slot[part][row]))
         host, guest = (torch.cat(each) for each in zip(*pairs, strict=True)) if pairs else (slot, slot)
+        self.visited.view(-1)[host] = True
         host, order = host.sort(stable=True)
         everyone = torch.ones_like(host, dtype=torch.bool)
         self._welcome(self.alike, draft, host // draft.slots, host % draft.slots, guest[order], everyone)
@@ -226,11 +233,13 @@ class Vicinity:
         lists.offer(hosts // draft.slots, hosts % draft.slots, guests, apart, kin)
 
     def _reach(self, lane: Tensor, slot: Tensor) -> Tensor:
-        """float32[P]: distance of the last in the list of (lane, slot); infinite where there is room."""
+        """float32[P]: distance of the last in the list of (lane, slot); infinite where there is none. What is farther
+        is not taken, even if there is room: so a list names the nearest, and its length says when to look for more."""
         assert self.ahead is not None
-        last = self.ahead.index[lane, slot, -1].to(torch.int64)
-        far = self._ahead_of(lane, slot, last.clamp_min(0)[:, None])[:, 0]
-        return far.masked_fill(last < 0, torch.inf)
+        names = self.ahead.index[lane, slot].to(torch.int64)
+        count = (names >= 0).sum(-1, keepdim=True)
+        far = self._ahead_of(lane, slot, names.gather(1, (count - 1).clamp_min(0)).clamp_min(0))
+        return far.masked_fill(count == 0, torch.inf)[:, 0]
 
     def _ahead_of(self, lane: Tensor, slot: Tensor, others: Tensor) -> Tensor:
         return self.states.apart("next_obs", lane, slot, others)
@@ -262,32 +271,11 @@ class Vicinity:
         """Which of two kinds others belong to, where the rule weighs the one against the other."""
         return interference.kinds(self.rule, draft.birth, draft.phase)
 
-    def _spacing(self, draft: Draft) -> Tensor:
-        """ε float32[L, 1]: as given, or from what is stored."""
-        params, memory = self.memory.params, self.memory
-        if self.alike is None:
-            return self.epsilon
-        if params.epsilon is not None:
-            return memory.lane_value("epsilon").to(torch.float32)
-        counting = draft.phase == LIQUID if self.rule != "exists" else draft.occupied
-        step = -(-draft.width.to(counting.device)[:, None] // interference.SAMPLED)
-        sampled = torch.arange(draft.slots, device=counting.device) % step == 0
-        first, rest = padded(counting & sampled), padded(counting & ~sampled)
-        slots, real = torch.cat([first[0], rest[0]], 1), torch.cat([first[1], rest[1]], 1)
-        lane = torch.arange(memory.lanes, device=slots.device)[:, None].expand_as(slots)
-        state = self.states.vectors("obs", slots)
-        if params.raw_distance:
-            state = state * self.states.deviation
-        if self.rule == "exists":
-            return neighbours.median_spacing(state, real)
-        action = self.states.actions(lane, slots)
-        if not (memory.discrete or params.raw_distance):
-            action = action / self.states.action_deviation
-        context = self.states.column("context", lane, slots) if memory.spec.context else None
-        phase = real.to(torch.uint8)
-        scene = Scene(state, action, state[..., 0], slots, phase, real, context, memory.discrete)
-        return interference.spacing(scene, params.k, 1, first[0].shape[1])
+    @property
+    def list_bytes(self) -> int:
+        return sum(lists.nbytes for lists in self._lists)
 
     @property
     def nbytes(self) -> int:
-        return self.index.nbytes + self.states.nbytes + sum(lists.nbytes for lists in self._lists)
+        """Lists, and the vectors of the index and of states that are not compared as stored."""
+        return self.list_bytes + self.index.nbytes + self.states.nbytes
