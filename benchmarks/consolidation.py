@@ -294,6 +294,7 @@ def _resident() -> float:
 PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "speed 100000": lambda: measured(Walks(0.98), 100_000, 8, filling=25_000),
     "speed 1000000": lambda: measured(Walks(0.98), 1_000_000, 6, filling=50_000),
+    "speed 2000000": lambda: measured(Walks(0.98), 2_000_000, 4, filling=100_000),
     "walks, .98": lambda: measured(Walks(0.98), 100_000, 50),
     "walks, .998": lambda: measured(Walks(0.998), 100_000, 50),
     "HalfCheetah-v5": lambda: measured(Rollouts("HalfCheetah-v5"), 100_000, 50),
