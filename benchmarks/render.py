@@ -110,7 +110,7 @@ def consolidation(result: dict[str, Any]) -> str:
         "## Consolidation on CPU",
         f"Mean over up to {turns} consolidations with 5,000 new experiences before each, the critic not counted; AR(1) "
         "walks (.98) of 50 environments, 39 dimensions; one thread. FAISS: inverted lists of vectors in half "
-        "precision, as many as we have, eight probes; a sample of its queries is timed after each of our consolidations.",
+        "precision, as many as we have, eight probes; a sample of its queries is timed after each consolidation.",
         table(["", *heads, "goal"], rows),
         "Where the time goes, in wall-clock seconds of a machine that did other work as well:",
         table(["stage", *heads], profile),
