@@ -299,7 +299,7 @@ PARTS: dict[str, Callable[[], dict[str, Any]]] = {
     "walks, .998": lambda: measured(Walks(0.998), 100_000, 50),
     "HalfCheetah-v5": lambda: measured(Rollouts("HalfCheetah-v5"), 100_000, 50),
     "Hopper-v5": lambda: measured(Rollouts("Hopper-v5"), 100_000, 50),
-    "Meta-World push-v3": lambda: measured(_meta_world("push-v3"), 20_000, 50, new=1000),
+    "Meta-World push-v3": lambda: measured(_meta_world("push-v3"), 40_000, 50, new=2000),
     "noise": lambda: measured(Walks(0.0), 100_000, 50),
     "adds": many_adds,
 }

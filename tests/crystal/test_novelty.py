@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from crystalrl import CrystalMemory, CrystalParams, Transition
@@ -54,12 +55,13 @@ def test_who_stays_in_one_place_is_less_novel_than_who_moves_on() -> None:
     assert float(novelty[stays].quantile(0.9)) < float(novelty[~stays].quantile(0.1))
 
 
-def test_a_useless_grid_is_known_as_such_after_its_table_is_full() -> None:
-    """Visits to ever new cells fill the bounded table more than ten times over."""
+@pytest.mark.parametrize(("each", "useless"), [(1, True), (6, False)])
+def test_whether_a_grid_is_useless_is_known_also_when_its_table_is_full(each: int, useless: bool) -> None:
+    """So many visits to each of ever new cells fill the bounded table twelve times over."""
     memory = filled(20, 1000)
     memory.grid.count.zero_()
     rng = torch.Generator().manual_seed(0)
     entries = memory.grid.count.shape[1]
-    cells = torch.randint(0, entries, (1, 12 * entries), generator=rng)
+    cells = torch.randint(0, entries, (1, 12 * entries // each), generator=rng).repeat(1, each)
     memory.grid.count.scatter_add_(1, cells, torch.ones_like(cells, dtype=torch.int32))
-    assert NOTE in memory.consolidate(by_reward).warnings
+    assert (NOTE in memory.consolidate(by_reward).warnings) == useless

@@ -12,8 +12,8 @@ from crystalrl.random import mix
 
 ENOUGH = 1000
 """Visits before the grid is judged."""
-DISTINCT = 0.9
-"""Share of the cells that visits to ever new cells would have entered, from which on the grid says nothing."""
+RAIN = 1.2
+"""Up to so many times its mean, the variance of the visits to entries is that of visits to ever new cells."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,16 @@ class Grid:
         return self.count.scatter_add(1, cell, visits.fresh.to(torch.int32)).gather(1, cell)
 
     def useless(self, visits: Visits) -> Tensor:
-        """bool[L]: whether hardly a cell has been entered twice. Then as many entries of the table are in use as visits
-        to ever new cells would have filled, hashes that agree included.
+        """bool[L]: whether hardly a cell has been entered twice. Visits to ever new cells fall on the entries of the
+        table like rain, with a variance equal to their mean; cells entered again and again vary more. The few very full
+        ones (of who stands still) count only as far as rain would go.
         """
         count = self.count.scatter_add(1, visits.cell.to(torch.int64), visits.fresh.to(torch.int32))
-        entered, entries = count.sum(-1).to(torch.float64), self.count.shape[1]
-        expected = entries * -torch.expm1(-entered / entries)
-        return (entered >= ENOUGH) & ((count > 0).sum(-1) >= DISTINCT * expected)
+        entered = count.sum(-1, keepdim=True).to(torch.float64)
+        rain = entered / self.count.shape[1]
+        seen = torch.minimum(count.to(torch.float64), rain + 3 * rain.sqrt() + 1)
+        mean = seen.mean(-1)
+        return (entered[:, 0] >= ENOUGH) & (seen.square().mean(-1) - mean.square() <= RAIN * mean)
 
     def count_visits(self, visits: Visits, kept: Tensor) -> None:
         """Count the fresh that are still there, bool[L, W]."""
