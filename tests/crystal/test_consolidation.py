@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, Transition
+from crystalrl.memory import neighbours
 from crystalrl.memory.quota import quotas
 from crystalrl.memory.utility import masked_quantile, scaled_error
 from tests.crystal.experience import by_reward, feed, memory_of, stream, with_output
@@ -476,3 +477,26 @@ def test_quotas_always_sum_to_the_batch() -> None:
                 assert bool((given >= 0).all())
                 assert given.sum(-1).tolist() == [size] * 7, (size, split, shares)
                 assert bool((given[~present] == 0).all())
+
+
+# Precision
+
+
+def test_neighbours_are_found_in_full_precision_whatever_the_process_has_chosen() -> None:
+    seen: list[str] = []
+
+    def features(obs: Any) -> torch.Tensor:
+        seen.append(torch.get_float32_matmul_precision())
+        return neighbours.flatten(obs)
+
+    memory = memory_of(64, CrystalParams.anchored(), features=features)
+    feed(memory, 64)
+    seen.clear()
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("high")
+        memory.consolidate(by_reward)
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert "highest" in seen

@@ -30,6 +30,7 @@ def scene(slots: int, size: int, discrete: bool, contexts: bool, seed: int) -> S
 @pytest.mark.parametrize("contexts", [True, False])
 def test_kernels_agree_with_torch(slots: int, size: int, discrete: bool, contexts: bool, monkeypatch: object) -> None:
     assert isinstance(monkeypatch, pytest.MonkeyPatch)
+    monkeypatch.setattr(interference, "BUSY", 1)
     here, found = scene(slots, size, discrete, contexts, slots), {}
     epsilon, delta_r = torch.full((3, 1), 0.317 * size, device="cuda"), torch.full((3, 1), 0.5, device="cuda")
     for how in ("1", "0"):

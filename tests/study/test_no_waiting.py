@@ -16,7 +16,7 @@ from crystalrl.study.plan import plan
 from crystalrl.study.run import Learner
 from crystalrl.study.spec import RunSpec
 from crystalrl.types import Anchor, Batch
-from tests.study.test_run import DESIGNS, name
+from tests.study.test_run import DESIGNS, name, practise
 
 
 class Seeds(list[int]):
@@ -131,12 +131,7 @@ def test_a_recorded_run_learns_as_well_as_one_on_the_cpu(design: dict[str, objec
     for device in ("cpu", "cuda"):
         learner = Learner(group, torch.device(device))
         learner.begin(0)
-        for step in range(500):
-            learner.collect()
-            if step > 25:
-                learner.learn()
-            if learner.memory.due:
-                learner.memory.consolidate(learner.agent.evaluate)
+        practise(learner, 500, 25)
         learner.memory.check()
         scores.append(learner.score_all().flatten().cpu())
     assert learner.learn.graph is not None

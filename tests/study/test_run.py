@@ -41,14 +41,19 @@ def _final_state(group) -> torch.Tensor:
     learner = Learner(group, torch.device("cpu"))
     for stage in range(3):
         learner.begin(stage)
-        for step in range(60):
-            learner.collect()
-            if step > 10:
-                learner.learn()
-            if learner.memory.due:
-                learner.memory.consolidate(learner.agent.evaluate)
+        practise(learner, 60, 10)
         learner.end(stage)
     return learner.agent.theta.detach()
+
+
+def practise(learner: Learner, steps: int, idle: int) -> None:
+    """So many steps, learning after the first few."""
+    for step in range(steps):
+        learner.collect()
+        if step > idle:
+            learner.learn()
+        if learner.memory.due:
+            learner.memory.consolidate(learner.agent.evaluate)
 
 
 def test_the_same_spec_gives_the_same_scores() -> None:

@@ -211,6 +211,8 @@ def _apart(scene: Scene, rows: slice) -> Tensor:
 
 SAMPLED = 512
 """Experiences from which ε is measured, evenly over the slots."""
+BUSY = 8192
+"""Rows that keep all of a CUDA device busy with the kernel over all pairs; fewer are faster as products of matrices."""
 
 
 def spacing(scene: Scene, k: int, step: int | None = None, stop: int | None = None) -> Tensor:
@@ -224,9 +226,9 @@ def spacing(scene: Scene, k: int, step: int | None = None, stop: int | None = No
     if k >= slots:
         return torch.zeros(lanes, 1, device=scene.state.device)
     step, stop = step or -(-slots // SAMPLED), stop or slots
-    fused, found = kernels.fused_for(scene.state.device), []
+    asked, found = torch.arange(0, stop, step, device=scene.state.device), []
+    fused = kernels.fused_for(scene.state.device) if lanes * len(asked) >= BUSY else None
     if fused is not None:
-        asked = torch.arange(0, stop, step, device=scene.state.device)
         alike = (scene.action, scene.context, scene.discrete)
         kth = fused.pairs.nearest(scene.state, scene.state, scene.liquid, asked, k, *alike)[1][..., -1]
         found.append(torch.where(scene.liquid[:, asked] & torch.isfinite(kth), kth, torch.nan))
