@@ -168,6 +168,24 @@ def test_a_score_repeats_itself_and_the_other_lanes_do_not_matter() -> None:
     assert torch.equal(scores[0][1:], alone.scorer(5).score(still, every_stage(alone, 1, "cpu")))
 
 
+def test_stages_are_played_side_by_side_and_score_as_one_after_the_other() -> None:
+    """Episodes end at different times, and the policy, which remembers nothing, is asked only where some still run."""
+
+    def leaning(obs: torch.Tensor, context: torch.Tensor | None) -> torch.Tensor:
+        asked.append(obs.shape[1])
+        assert context is not None
+        return ((obs[..., 2] + 0.3 * obs[..., 3] * (context % 3)) > 0).long()
+
+    made, asked = suite("cartpole-4", [3, 4, 5]), []
+    stages = every_stage(made, 3, "cpu")
+    together = made.scorer(5).score(leaning, stages)
+    assert sorted(set(asked), reverse=True) == list(dict.fromkeys(asked))  # fewer and fewer
+    assert min(asked) < 20
+    assert together.unique().numel() > 8
+    one = made.scorer(5)
+    assert torch.equal(together, torch.cat([one.score(leaning, column[:, None]) for column in stages.unbind(1)], 1))
+
+
 @pytest.mark.parametrize("name", ["cartpole-0", "cartpol", "pendulum-3-shown", "minatar-6", "minatar-pong", "gym:"])
 def test_suites_that_do_not_exist_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"^suite: wanted"):

@@ -1,5 +1,6 @@
 """Workers: the same as in this process, and what a crash, a hang or an exception leaves behind."""
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def test_workers_step_as_this_process_does(name: str) -> None:
 def test_a_failure_is_reported_with_lane_and_task_and_cuts_the_episode_off(how, workers, said, tmp_path) -> None:
     world = begun(bad_suite(workers, how, where=tmp_path / "done"), envs=1, patience=3.0)
     go = torch.zeros(2, 1, dtype=torch.int64)
-    steps = [world.step(go) for _ in range(14)]
+    steps = [deepcopy(world.step(go)) for _ in range(14)]
     (incident,) = world.incidents
     assert (incident.lane, incident.env, incident.task) == (1, 0, "bad")
     assert incident.what.startswith(said)

@@ -82,7 +82,12 @@ class Learner:
         self.stage = self.step = 0
         self.begun = False
         """Whether the untrained agent was scored."""
-        self._walk = Captured(self._step, device, self.suite.capturable)
+        box = () if isinstance(self.suite.action, int) else self.suite.action
+        kind = torch.float32 if box else torch.int64
+        self.action = torch.zeros(len(seeds), spec.envs, *box, dtype=kind, device=device)
+        parts = [self._step] if self.suite.capturable else [self._act, self._keep]
+        self._parts = [Captured(part, device) for part in parts]
+        """What `collect` does, as far as a graph can hold it."""
         self.learn = Captured(self._learn, device)
 
     def begin(self, stage: int) -> None:
@@ -96,18 +101,35 @@ class Learner:
 
     def collect(self) -> None:
         """Act in every environment once and remember it."""
-        if self._walk.graph is not None:
+        *before, last = self._parts
+        for part in before:
+            part()
+        if before:
+            self._take()
+        if last.graph is not None:
             self.memory.reserve()
-        self._walk()
+        last()
 
     def _step(self) -> None:
-        """The part of `collect` that a graph can hold."""
+        self._act()
+        self._take()
+        self._keep()
+
+    def _act(self) -> None:
+        """Choose the actions."""
         spec = self.spec
         fallen = (1 - spec.epsilon) * self.clock / max(spec.explore * spec.steps, 1.0)
         action = self.agent.act(self.world.obs, (1 - fallen).clamp_min(spec.epsilon), self.world.context)
-        transition = self.world.step(action)
+        self.action.copy_(action)
         self.clock += spec.envs
-        self.method.stored(self.memory.add(transition))
+
+    def _take(self) -> None:
+        """Step the environments."""
+        self.transition = self.world.step(self.action)
+
+    def _keep(self) -> None:
+        """Remember what came of it."""
+        self.method.stored(self.memory.add(self.transition))
 
     def _learn(self) -> None:
         """Replay one batch."""

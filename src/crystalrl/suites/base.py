@@ -33,7 +33,9 @@ class World(Protocol):
         """Start every environment anew in stage int64[L] of the sequence."""
 
     def step(self, action: Tensor) -> Transition:
-        """Take an action in every environment; finished episodes start anew, which `obs` then shows."""
+        """Take an action in every environment; finished episodes start anew, which `obs` then shows. The next step may
+        overwrite what is returned.
+        """
 
 
 class Suite(Protocol):

@@ -16,6 +16,10 @@ from crystalrl.suites.base import Policy, Shape
 from crystalrl.suites.workers import Incident, Pool
 from crystalrl.types import Transition
 
+SENT = ("shown", "after", "reward", "terminated", "truncated")
+"""What a transition is made of."""
+ENDS = ("low", "high")
+
 
 @dataclass(frozen=True)
 class Task:
@@ -84,23 +88,32 @@ class GymSuite:
 
 
 class GymWorld:
-    """E environments per lane. Invariant: `obs` is what they show now; `history` the actions of their episodes."""
+    """E environments per lane, of which the first `different` have their own seeds and the rest repeat them.
 
-    def __init__(self, suite: GymSuite, envs: int, stream: Stream) -> None:
+    Invariant: `obs` is what they show now, `history` the actions of their episodes; the tensors of a transition stay
+    where they are, the next step overwrites them.
+    """
+
+    def __init__(self, suite: GymSuite, envs: int, stream: Stream, different: int | None = None) -> None:
         self.suite, self.envs, self.stream, self.lanes = suite, envs, stream, len(suite.seeds)
+        self.different = different or envs
         sizes = suite.sizes
         kind = str(sizes.obs_dtype).removeprefix("torch.")
         action: tuple[Shape, str] = ((), "int64") if isinstance(sizes.action, int) else (sizes.action, "float32")
         arrays = [("shown", sizes.obs, kind), ("after", sizes.obs, kind), ("action", *action)]
         self.pool = Pool(self.lanes, envs, arrays, suite.workers)
         self.stage = torch.zeros(self.lanes, envs, dtype=torch.int64)
-        self.obs = torch.zeros(self.lanes, envs, *suite.obs, dtype=sizes.obs_dtype, device=suite.device)
-        self.history: list[list[Any]] = [[] for _ in range(self.lanes * envs)]
-
-    @property
-    def context(self) -> Tensor | None:
+        ids = torch.zeros(self.lanes, envs, dtype=torch.int32, device=suite.device)
+        self.context = ids if suite.context else None
         """Task ids int32[L, E], unless they are hidden."""
-        return self.stage.to(self.suite.device, torch.int32) if self.suite.context else None
+        self.host = {name: self._whole(name) for name in self.pool.arrays if name not in ("at", "action")}
+        """[L, E, …] of the shared arrays."""
+        self._sent = {name: _Sent(whole, suite.device) for name, whole in self.host.items() if name in SENT}
+        self._code = torch.zeros(self.lanes, envs, len(self.suite.tasks), dtype=sizes.obs_dtype, device=suite.device)
+        self.obs, self._before, self._after = (
+            torch.zeros(self.lanes, envs, *suite.obs, dtype=sizes.obs_dtype, device=suite.device) for _ in range(3)
+        )
+        self.history: list[list[Any]] = [[] for _ in range(self.lanes * envs)]
 
     @property
     def incidents(self) -> list[Incident]:
@@ -109,47 +122,57 @@ class GymWorld:
 
     def begin(self, stage: Tensor) -> None:
         """Start every environment anew in stage int64[L] (all environments of a lane) or int64[L, E]."""
-        self.stage.copy_(stage if stage.dim() == 2 else stage[:, None].expand_as(self.stage))
-        self.pool.arrays["idle"][:] = False
+        self._enter(stage if stage.dim() == 2 else stage[:, None].expand_as(self.stage))
         self.pool.begin([self._order(row) for row in range(self.lanes * self.envs)])
         self.history = [[] for _ in self.history]
-        self.obs.copy_(self._seen("shown"))
+        self._see("shown", self.obs)
+
+    def _enter(self, stage: Tensor) -> None:
+        """All environments are in stage int64[L, E], and none is idle."""
+        self.stage.copy_(stage)
+        if self.context is not None:
+            self.context.copy_(self.stage)
+        self._code.copy_(torch.nn.functional.one_hot(self.stage, len(self.suite.tasks)))
+        self.pool.arrays["idle"][:] = False
 
     def _order(self, row: int, episode: int = 0, actions: Sequence[Any] = ()) -> dict[str, Any]:
         lane, env = divmod(row, self.envs)
         stage = int(self.stage[lane, env])
-        number = self.suite.seeds[lane] * 1_000_003 + 97 * self.stream + env + 1_000_000_007 * stage
+        number = self.suite.seeds[lane] * 1_000_003 + 97 * self.stream + env % self.different + 1_000_000_007 * stage
         task = vars(self.suite.stages[lane][stage])
         return {"row": row, "task": task, "seed": mix_int(number) >> 1, "episode": episode, "actions": list(actions)}
 
     def step(self, action: Tensor) -> Transition:
         """Take actions int64[L, E] or float[L, E, A]; finished episodes start anew."""
-        before, arrays = self.obs.clone(), self.pool.arrays
-        given = action.to("cpu").flatten(0, 1).numpy()
-        arrays["action"][...] = given
-        self.pool.step()
-        after = self._seen("after")
-        self.obs.copy_(self._seen("shown"))
-        reward, terminated, truncated = (self._of(name) for name in ("reward", "terminated", "truncated"))
-        for row, (past, ended) in enumerate(zip(self.history, arrays["terminated"] | arrays["truncated"], strict=True)):
-            past.append(given[row].tolist())
-            if ended:
+        self._before.copy_(self.obs)
+        given = self.play(action)
+        ended = self.pool.arrays["terminated"] | self.pool.arrays["truncated"]
+        for past, taken, over in zip(self.history, given, ended.tolist(), strict=True):
+            past.append(taken)
+            if over:
                 past.clear()
-        return Transition(before, action, reward, after, terminated, truncated, self.context)
+        self._see("after", self._after)
+        reward, terminated, truncated = (self._sent[name]() for name in ("reward", "terminated", "truncated"))
+        return Transition(self._before, action, reward, self._after, terminated, truncated, self.context)
 
-    def _of(self, name: str) -> Tensor:
-        """[L, E, …] of a shared array, copied."""
+    def play(self, action: Tensor) -> list[Any]:
+        """Take actions [L, E, …]; `host` and `obs` hold what came of them. The actions as a list, row by row."""
+        given = action.to("cpu").flatten(0, 1).numpy()
+        self.pool.arrays["action"][...] = given
+        self.pool.step()
+        self._see("shown", self.obs)
+        rows: list[Any] = given.tolist()
+        return rows
+
+    def _whole(self, name: str) -> Tensor:
+        """A shared array as a tensor [L, E, …] of the host, not copied."""
         rows = self.pool.arrays[name]
-        whole = torch.from_numpy(rows.reshape(self.lanes, self.envs, *rows.shape[1:]))
-        return whole.to(self.suite.device, copy=True)
+        return torch.from_numpy(rows.reshape(self.lanes, self.envs, *rows.shape[1:]))
 
-    def _seen(self, name: str) -> Tensor:
-        """Observations [L, E, …], with the task's code where it is shown."""
-        raw = self._of(name)
-        if not self.suite.coded:
-            return raw
-        code = torch.nn.functional.one_hot(self.stage, len(self.suite.tasks)).to(raw)
-        return torch.cat([raw, code], dim=-1)
+    def _see(self, name: str, into: Tensor) -> None:
+        """Write observations [L, E, …], with the task's code where it is shown."""
+        raw = self._sent[name]()
+        into.copy_(torch.cat([raw, self._code], dim=-1) if self.suite.coded else raw)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Stage, number of the episode and its actions so far, which together lead back to where it is."""
@@ -165,45 +188,77 @@ class GymWorld:
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go to where a world of the same suite was, by playing its episodes again."""
-        self.stage.copy_(state["stage"])
+        self._enter(state["stage"])
         kind = self.pool.arrays["action"].dtype
         self.history = [
             actions[:length].numpy().astype(kind).tolist()
             for actions, length in zip(state["actions"], state["length"].tolist(), strict=True)
         ]
-        self.pool.arrays["idle"][:] = False
         episodes = state["episode"].tolist()
         self.pool.begin([self._order(row, episodes[row], past) for row, past in enumerate(self.history)])
-        self.obs.copy_(self._seen("shown"))
+        self._see("shown", self.obs)
+
+
+class _Sent:
+    """A tensor of the host and its image on the device: on CUDA through pinned memory, so that sending it waits for
+    nothing; the next sending must come after something waited for the device.
+    """
+
+    def __init__(self, host: Tensor, device: torch.device) -> None:
+        self.host = host
+        self.pinned = torch.empty_like(host).pin_memory() if device.type == "cuda" else host
+        self.image = torch.empty_like(host, device=device)
+
+    def __call__(self) -> Tensor:
+        """The image, made equal."""
+        if self.pinned is not self.host:
+            self.pinned.copy_(self.host)
+        return self.image.copy_(self.pinned, non_blocking=True)
 
 
 class GymScorer:
-    """Mean score of test episodes that start the same at every call, one stage after the other."""
+    """Mean score of test episodes that start the same at every call; all stages asked for are played side by side."""
 
     def __init__(self, suite: GymSuite, episodes: int) -> None:
-        self.suite, self.world = suite, GymWorld(suite, episodes, Stream.EVALUATE)
-
-    @property
-    def incidents(self) -> list[Incident]:
+        self.suite, self.episodes = suite, episodes
+        self.worlds: dict[int, GymWorld] = {}
+        self.incidents: list[Incident] = []
         """What went wrong so far; an episode that was cut off counts with what it had."""
-        return self.world.incidents
+
+    def _world(self, stages: int) -> GymWorld:
+        """Environments for so many stages at once; made when first asked for."""
+        if stages not in self.worlds:
+            world = GymWorld(self.suite, stages * self.episodes, Stream.EVALUATE, self.episodes)
+            world.pool.incidents = self.incidents
+            self.worlds[stages] = world
+        return self.worlds[stages]
 
     def score(self, policy: Policy, stage: Tensor) -> Tensor:
         """float64[L, M] of stages int64[L, M]."""
-        return torch.stack([self._play(policy, column) for column in stage.cpu().unbind(1)], dim=1)
-
-    def _play(self, policy: Policy, stage: Tensor) -> Tensor:
-        world, arrays = self.world, self.world.pool.arrays
-        world.begin(stage)
+        stage = stage.cpu()
+        world = self._world(stage.shape[1])
+        world.begin(stage.repeat_interleave(self.episodes, dim=1))
         total = torch.zeros(world.lanes, world.envs, dtype=torch.float64)
         running, succeeded = torch.ones_like(total, dtype=torch.bool), torch.zeros_like(total, dtype=torch.bool)
+        action: Tensor | None = None
         while bool(running.any()):
-            step = world.step(policy(world.obs, world.context))
-            total += torch.as_tensor(step.reward).cpu() * running
-            succeeded |= world._of("success").cpu() & running
-            running &= ~(torch.as_tensor(step.terminated) | torch.as_tensor(step.truncated)).cpu()
-            arrays["idle"][:] = ~running.flatten().numpy()
-        tasks = [self.suite.stages[lane][int(k)] for lane, k in enumerate(stage)]
-        low, high = (torch.tensor([getattr(task, end) for task in tasks])[:, None] for end in ("low", "high"))
-        success = torch.tensor([task.success for task in tasks])[:, None]
+            action = self._chosen(policy, world, running, action)
+            world.play(action)
+            total += world.host["reward"] * running
+            succeeded |= world.host["success"] & running
+            running &= ~(world.host["terminated"] | world.host["truncated"])
+            world.host["idle"].copy_(~running)
+        tasks = [[self.suite.stages[lane][k] for k in row] for lane, row in enumerate(stage.tolist())]
+        low, high = (torch.tensor([[getattr(t, end) for t in row] for row in tasks])[..., None] for end in ENDS)
+        success = torch.tensor([[task.success for task in row] for row in tasks])[..., None]
+        total, succeeded = (x.unflatten(1, (-1, self.episodes)) for x in (total, succeeded))
         return torch.where(success, succeeded.double(), (total - low) / (high - low)).mean(-1)
+
+    def _chosen(self, policy: Policy, world: GymWorld, running: Tensor, before: Tensor | None) -> Tensor:
+        """Actions [L, E, …]; where all lanes have ended a stage, the policy is not asked."""
+        going = running.unflatten(1, (-1, self.episodes)).any(-1).any(0)
+        if before is None or bool(going.all()):
+            return policy(world.obs, world.context)
+        columns = going.repeat_interleave(self.episodes).nonzero().squeeze(1).to(world.obs.device)
+        seen = None if world.context is None else world.context[:, columns]
+        return before.index_copy(1, columns, policy(world.obs[:, columns], seen))
