@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 
 import torch
@@ -38,8 +39,13 @@ class Captured:
 
     def _record(self) -> None:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self.step()
+        gc.collect()
+        gc.disable()  # a recording that is freed during another one spoils it
+        try:
+            with torch.cuda.graph(graph):
+                self.step()
+        finally:
+            gc.enable()
         self.graph = graph
 
     def _warm(self) -> None:
