@@ -38,8 +38,11 @@ def test_the_pages_of_the_libraries_are_what_their_script_makes_of_the_results(
 
 
 @pytest.mark.slow
-def test_the_evidence_is_what_the_stored_results_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("study", "page"), [("nav-evidence", "evidence.md"), ("minatar-5", "minatar-5.md")])
+def test_the_evidence_is_what_the_stored_results_say(
+    study: str, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(ROOT / "results" / "nav-evidence", "results/nav-evidence")
-    main(["report", "results/nav-evidence", "--docs", "docs/evidence.md"])
-    assert Path("docs/evidence.md").read_text() == (DOCS / "evidence.md").read_text()
+    shutil.copytree(ROOT / "results" / study, f"results/{study}")
+    main(["report", f"results/{study}", "--docs", f"docs/{page}"])
+    assert Path("docs", page).read_text() == (DOCS / page).read_text()

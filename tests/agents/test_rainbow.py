@@ -103,13 +103,16 @@ def test_the_memory_sums_n_rewards() -> None:
     torch.testing.assert_close(batch.discount[whole], torch.full_like(batch.reward[whole], 0.99**3))
 
 
+RAINBOWS = {
+    "uniform": {"memory": "uniform"},
+    "prioritized": {"memory": "prioritized"},
+    "crystal": {"memory": "crystal", "preset": "anchored"},
+}
 POLE = {"width": 64, "learning_rate": 5e-4, "target_rate": 0.02, "n_step": 5, "low": 0.0, "high": 100.0}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "memory", [{"memory": "prioritized"}, {"memory": "crystal", "preset": "anchored"}], ids=["prioritized", "crystal"]
-)
+@pytest.mark.parametrize("memory", RAINBOWS.values(), ids=list(RAINBOWS))
 def test_rainbow_balances_the_pole(memory: dict[str, str]) -> None:
     spec = RunSpec(
         "cartpole", agent="rainbow", **memory, seeds=(0, 1, 2), steps=20_000, capacity=4_000, batch=64, envs=2,
@@ -120,9 +123,7 @@ def test_rainbow_balances_the_pole(memory: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "memory", [{"memory": "prioritized"}, {"memory": "crystal", "preset": "anchored"}], ids=["prioritized", "crystal"]
-)
+@pytest.mark.parametrize("memory", RAINBOWS.values(), ids=list(RAINBOWS))
 def test_rainbow_plays_breakout_far_better_than_chance(memory: dict[str, str]) -> None:
     spec = RunSpec(
         "minatar-breakout", agent="rainbow", **memory, seeds=(0, 1), steps=32_000, capacity=4_000, batch=32, envs=4,
