@@ -1,5 +1,6 @@
 """What a study will cost, before it is run."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,10 @@ class Clock:
         return call
 
 
-def test_the_hours_are_those_the_run_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seconds", [math.inf, 5.0], ids=["at leisure", "cut short"])
+def test_the_hours_are_those_the_run_takes(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here a test takes its time when it begins, so that one which is cut short is known, too."""
+    monkeypatch.setattr(forecast_module, "SECONDS", seconds)
     spec = RunSpec("nav-2", memory="crystal", preset="anchored", seeds=(0, 1), steps=1600, points=2, batch=32)
     (group,) = plan({"row": spec})
     clock = Clock(monkeypatch)
@@ -58,6 +62,7 @@ def test_the_hours_are_those_the_run_takes(monkeypatch: pytest.MonkeyPatch) -> N
     for _ in run(group):
         pass
     assert said.steps == 2 * 2 * 1600
+    assert said.at_least == (seconds < math.inf)
     assert said.hours * 3600 == pytest.approx(clock.now, rel=0.1)
 
 

@@ -158,5 +158,5 @@ def test_environments_outside_are_met_between_two_recordings(suite: str, agent: 
         practise(learner, 60, 25)
         kept.append(learner.memory.state_dict())
     assert all(part.graph is not None for part in (*learner._parts, learner.learn))
-    for name, plain in kept[0].items():
-        assert torch.equal(plain, kept[1][name]), name
+    for field, plain in kept[0].items():
+        assert torch.equal(plain, kept[1][field]), field

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table as Lines
 
 from crystalrl.report import html, text
@@ -13,7 +14,7 @@ from crystalrl.report.text import Grid
 from crystalrl.study.analysis import load_results
 from crystalrl.study.execute import prepare
 from crystalrl.study.forecast import forecast
-from crystalrl.study.plan import plan
+from crystalrl.study.plan import Group, plan
 from crystalrl.study.store import Store, as_parquet
 from crystalrl.study.tables import Table
 from crystalrl.study.tuning import Search, Trials, best, tune
@@ -54,22 +55,29 @@ def show_forecast(tables: Mapping[Path, Table], device: str, console: Console) -
     """Measure every run that is not stored yet, and print what is to come."""
     prepare(device)
     lines = Lines("run", "cells", "lanes", "environment steps", "steps/s", "hours")
+    groups = [group for folder, table in tables.items() for group in _to_do(folder, table)]
     cells = steps = 0
-    hours = 0.0
-    for folder, table in tables.items():
-        stored = Store(folder, table.to_toml()) if (folder / "spec.toml").is_file() else None
-        for group in plan(table.runs()):
-            if stored is not None and stored.has(group.key):
-                continue
-            f = forecast(group, device)
-            speed = f.speed * group.spec.envs * f.lanes
-            cells, steps, hours = cells + len(f.cells), steps + f.steps, hours + f.hours
-            named = f.cells[0] + (" …" if len(f.cells) > 1 else "")
-            lines.add_row(named, f"{len(f.cells)}", f"{f.lanes}", f"{f.steps:,}", f"{speed:,.0f}", f"{f.hours:.3f}")
+    hours, above = 0.0, ""
+    for group in track(groups, "Measuring", console=console, transient=True, disable=not console.is_terminal):
+        f = forecast(group, device)
+        speed = f.speed * group.spec.envs * f.lanes
+        cells, steps, hours = cells + len(f.cells), steps + f.steps, hours + f.hours
+        named, more = f.cells[0] + (" …" if len(f.cells) > 1 else ""), "> " if f.at_least else ""
+        above = above or more
+        counts = (f"{len(f.cells)}", f"{f.lanes}", f"{f.steps:,}")
+        lines.add_row(named, *counts, f"{speed:,.0f}", f"{more}{f.hours:.3f}")
     console.print(lines)
+    if above:
+        console.print(">: longer than that, for its tests took too long to be measured to their end.", highlight=False)
     gpu = hours if device.startswith("cuda") else 0.0
-    told = f"{cells} cells, {steps:,} environment steps, {hours:.3f} hours on {device}, {gpu:.3f} GPU-hours"
+    told = f"{cells} cells, {steps:,} environment steps, {above}{hours:.3f} hours on {device}, {gpu:.3f} GPU-hours"
     console.print(f"To do: {told}, one run after the other.", highlight=False, soft_wrap=True)
+
+
+def _to_do(folder: Path, table: Table) -> list[Group]:
+    """The runs of a table that are not stored yet."""
+    stored = Store(folder, table.to_toml()) if (folder / "spec.toml").is_file() else None
+    return [group for group in plan(table.runs()) if stored is None or not stored.has(group.key)]
 
 
 def show_tuning(search: Search, folder: Path, device: str, console: Console) -> None:

@@ -13,7 +13,7 @@ from crystalrl.study import catalogue
 from crystalrl.study.capture import Captured
 from crystalrl.study.plan import Group
 from crystalrl.study.worlds import load_world, world_state
-from crystalrl.suites.base import every_stage
+from crystalrl.suites.base import Policy, every_stage
 from crystalrl.suites.workers import Incident
 
 
@@ -172,14 +172,14 @@ class Learner:
             yield from place.incidents
             place.incidents.clear()
 
-    def score_all(self) -> Tensor:
-        """float64[L, S] on every stage."""
+    def score_all(self, policy: Policy | None = None) -> Tensor:
+        """float64[L, S] on every stage; of the agent, unless another policy is given."""
         stages = every_stage(self.suite, len(self.group.lanes), self.device)
-        return self.scorer.score(self.agent.greedy, stages).cpu()
+        return self.scorer.score(policy or self.agent.greedy, stages).cpu()
 
-    def score_current(self, stage: int) -> Tensor:
+    def score_current(self, stage: int, policy: Policy | None = None) -> Tensor:
         """float64[L] on the stage being learnt."""
-        return self.scorer.score(self.agent.greedy, self.schedule[:, stage : stage + 1]).squeeze(1).cpu()
+        return self.scorer.score(policy or self.agent.greedy, self.schedule[:, stage : stage + 1]).squeeze(1).cpu()
 
 
 def run(group: Group, device: torch.device | str = "cpu", learner: Learner | None = None) -> Iterator[Event]:
