@@ -128,7 +128,9 @@ class GymWorld:
         self._see("shown", self.obs)
 
     def _enter(self, stage: Tensor) -> None:
-        """All environments are in stage int64[L, E], and none is idle."""
+        """All environments are in stage int64[L, E], and none is idle; what was being sent has arrived."""
+        if self.obs.is_cuda:
+            torch.cuda.current_stream(self.obs.device).synchronize()
         self.stage.copy_(stage)
         if self.context is not None:
             self.context.copy_(self.stage)
