@@ -96,3 +96,16 @@ def compiled_for(device: torch.device) -> ModuleType | None:
     """The compiled loops, where there are any: some have no plain twin, because in NumPy they would gain nothing."""
     loops = of(device)
     return loops if loops is not None and hasattr(loops, "jit") else None
+
+
+def pairs_for(device: torch.device) -> ModuleType | None:
+    """The kernels over all pairs of experiences, `fused.pairs` or `compiled_pairs`; None: torch's own operations."""
+    fused = fused_for(device)
+    if fused is not None:
+        pairs: ModuleType = fused.pairs
+        return pairs
+    if compiled_for(device) is None:
+        return None
+    from crystalrl import compiled_pairs
+
+    return compiled_pairs

@@ -105,30 +105,35 @@ LOWEST = {"exists": LIQUID, "newer_majority": LIQUID, "fresh_mean": GLASS}
 
 def contradicted(rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> Tensor:
     """bool[L, N]: flagged by the rule; epsilon and delta_r float32[L, 1]."""
-    flagged, fused = torch.zeros_like(scene.occupied), kernels.fused_for(scene.state.device)
+    flagged, pairs = torch.zeros_like(scene.occupied), kernels.pairs_for(scene.state.device)
     if rule == "none":
         return flagged
     if rule == "newer_majority":  # it wants the latest first
         order = scene.birth.argsort(-1, descending=True)
         scene = scene.sorted(order)
-    lanes, slots = scene.phase.shape
-    if fused is not None and rule != "newer_majority":
-        tally = _fused_tally(fused, rule, scene, epsilon, delta_r)
-        flagged = tally.against > 0 if rule == "exists" else tally.changed(scene.reward, delta_r)
+        pairs = pairs if hasattr(pairs, "votes") else None
+    asked = scene.phase >= LOWEST[rule]
+    if pairs is not None:
+        flagged = _judged(pairs, rule, scene, asked, epsilon, delta_r)
     else:
         look = {"exists": _exists, "newer_majority": _newer_majority, "fresh_mean": _fresh_mean}[rule]
+        lanes, slots = scene.phase.shape
         for part in chunks(slots, 3 * lanes, slots, scene.phase.device):
             flagged[:, part] = look(scene, part, epsilon[:, None], delta_r[:, None])
-    flagged &= scene.phase >= LOWEST[rule]
+    flagged &= asked
     return flagged.gather(1, order.argsort(-1)) if rule == "newer_majority" else flagged
 
 
-def _fused_tally(fused: Any, rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> Tally:
-    """By one kernel; for `exists` all count as fresh, and the paper knows no contexts."""
-    marks = scene.occupied.to(torch.uint8) + 2 * scene.liquid.to(torch.uint8) + 4 * scene.new.to(torch.uint8)
+def _judged(pairs: Any, rule: str, scene: Scene, asked: Tensor, epsilon: Tensor, delta_r: Tensor) -> Tensor:
+    """By the kernels, of those that are asked for; for `exists` all count as fresh, and the paper knows no contexts."""
+    marked = (scene.occupied, scene.liquid, scene.new, asked)
+    marks = sum((mark.to(torch.uint8) << bit for bit, mark in enumerate(marked)), torch.zeros_like(scene.phase))
     context = None if rule == "exists" else scene.context
     counted = (scene.state, scene.action, scene.reward, scene.order, marks, epsilon, delta_r, context, scene.discrete)
-    return Tally(*fused.pairs.tally(rule == "fresh_mean", *counted))
+    if rule == "newer_majority":
+        return _majority(*pairs.votes(*counted, LATEST))
+    tally = Tally(*pairs.tally(rule == "fresh_mean", *counted))
+    return tally.against > 0 if rule == "exists" else tally.changed(scene.reward, delta_r)
 
 
 def _exists(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
@@ -146,9 +151,13 @@ def _outvoted(newer: Tensor, elders: Tensor, differ: Tensor) -> Tensor:
     """Most of the latest of the newer differ, at least two of them, and not most of the elders, too; masks […, N] with
     the latest first."""
     heard = newer & (newer.cumsum(-1, dtype=torch.int32) <= (_count(newer) / 2).ceil().clamp_min(LATEST)[..., None])
-    against, at_odds = _count(heard & differ), _count(elders & differ)
-    outlier = (2 * at_odds > _count(elders)) & (at_odds >= FEWEST)
-    return (against >= 2) & (2 * against > _count(heard)) & ~outlier
+    return _majority(_count(heard), _count(heard & differ), _count(elders), _count(elders & differ))
+
+
+def _majority(heard: Tensor, against: Tensor, elders: Tensor, at_odds: Tensor) -> Tensor:
+    """Whether those who are heard outvote one, and it was no outlier; counts of any shape."""
+    outlier = (2 * at_odds > elders) & (at_odds >= FEWEST)
+    return (against >= 2) & (2 * against > heard) & ~outlier
 
 
 def _fresh_mean(scene: Scene, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:
@@ -227,12 +236,12 @@ def spacing(scene: Scene, k: int, step: int | None = None, stop: int | None = No
         return torch.zeros(lanes, 1, device=scene.state.device)
     step, stop = step or -(-slots // SAMPLED), stop or slots
     asked, found = torch.arange(0, stop, step, device=scene.state.device), []
-    fused = kernels.fused_for(scene.state.device) if lanes * len(asked) >= BUSY else None
-    if fused is not None:
+    pairs = kernels.pairs_for(scene.state.device) if not asked.is_cuda or lanes * len(asked) >= BUSY else None
+    if pairs is not None:
         alike = (scene.action, scene.context, scene.discrete)
-        kth = fused.pairs.nearest(scene.state, scene.state, scene.liquid, asked, k, *alike)[1][..., -1]
+        kth = pairs.nearest(scene.state, scene.state, scene.liquid, asked, k, *alike)[1][..., -1]
         found.append(torch.where(scene.liquid[:, asked] & torch.isfinite(kth), kth, torch.nan))
-    for part in chunks(-(-stop // step), 3 * lanes, slots, scene.phase.device) if fused is None else ():
+    for part in chunks(-(-stop // step), 3 * lanes, slots, scene.phase.device) if pairs is None else ():
         rows = slice(part.start * step, min(part.stop * step, stop), step)
         kth = _apart(scene, rows).masked_fill(~scene.liquid[:, None, :], torch.inf).kthvalue(k, dim=-1).values
         found.append(torch.where(scene.liquid[:, rows] & torch.isfinite(kth), kth, torch.nan))

@@ -133,9 +133,9 @@ def nearest(queries: Tensor, vectors: Tensor, occupied: Tensor, k: int) -> Near:
     k = min(k, max(slots - 1, 1))
     index = torch.zeros(lanes, slots, k, dtype=torch.int64, device=vectors.device)
     exists = torch.zeros(lanes, slots, k, dtype=torch.bool, device=vectors.device)
-    number, fused = torch.arange(slots, device=vectors.device), kernels.fused_for(vectors.device)
-    if fused is not None:
-        index, apart = fused.pairs.nearest(queries, vectors, occupied, number, k)
+    number, pairs = torch.arange(slots, device=vectors.device), kernels.pairs_for(vectors.device)
+    if pairs is not None:
+        index, apart = pairs.nearest(queries, vectors, occupied, number, k)
         return Near(index, torch.isfinite(apart))
     for part in chunks(slots, lanes, slots, vectors.device):
         apart = distances(queries[:, part], vectors)
@@ -151,6 +151,11 @@ def median_spacing(vectors: Tensor, occupied: Tensor, most: int = 2048) -> Tenso
     rows = torch.arange(0, slots, max(1, -(-slots // most)), device=vectors.device)
     number = torch.arange(slots, device=vectors.device)
     spacing = torch.full((lanes, len(rows)), torch.nan, device=vectors.device)
+    pairs = kernels.pairs_for(vectors.device)
+    if pairs is not None:
+        closest = pairs.nearest(vectors, vectors, occupied, rows, 1)[1][..., 0]
+        spacing = torch.where(occupied[:, rows] & torch.isfinite(closest), closest, torch.nan)
+        return spacing.nanmedian(-1, keepdim=True).values.nan_to_num(0.0)
     for part in chunks(len(rows), lanes, slots, vectors.device):
         apart = distances(vectors[:, rows[part]], vectors)
         apart.masked_fill_(~occupied[:, None, :] | (rows[part, None] == number), torch.inf)
