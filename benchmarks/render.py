@@ -18,7 +18,7 @@ from typing import Any
 
 sys.path += [str(Path(__file__).parent.parent)]
 
-from benchmarks.render_learners import halfcheetah, learners, one_lane, table
+from benchmarks.render_learners import halfcheetah, learners, one_lane, stock_sac, table
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -171,8 +171,11 @@ def main() -> None:
             parts.append(render(json.loads(stored.read_text())))
     own = RESULTS / "halfcheetah.json"
     if own.exists():
-        published = json.loads((RESULTS / "halfcheetah_published.json").read_text())
-        parts.append(halfcheetah(json.loads(own.read_text()), published))
+        others = json.loads((RESULTS / "halfcheetah_published.json").read_text())
+        beside = RESULTS / "sb3_halfcheetah.json"
+        if beside.exists():
+            others.insert(0, stock_sac(json.loads(beside.read_text())))
+        parts.append(halfcheetah(json.loads(own.read_text()), others))
     PAGE.write_text("\n\n".join(parts) + "\n")
 
 
