@@ -79,8 +79,8 @@ def overhead(result: dict[str, Any]) -> str:
             markdown(["gradient step", "SB3's own", "`PrioritizedReplayBuffer`", "`CrystalReplayBuffer`"], rows),
             f"{result['slots']:,} experiences, networks 256 × 256, batch 256, processor time in interleaved rounds. A "
             f"consolidation comes on top: {late['seconds']:.1f} s at {late['slots']:,} experiences, once in "
-            f"{late['every']:,} environment steps; its cost grows with the square of the memory, above 16,384 (with faiss) "
-            "about linearly. "
+            f"{late['every']:,} environment steps; its cost grows with the square of the memory, above 16,384 (with "
+            "faiss) about linearly. "
             f"Measured on: {machine}. `python benchmarks/sb3.py --json benchmarks/results/sb3.json`",
         ]
     )
