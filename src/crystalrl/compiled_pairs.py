@@ -80,61 +80,60 @@ def _near(row: int, turned: Any, action: Any, context: Any, marks: Any, epsilon:
 
 
 @jit
-def _tallied(since: bool, turned: Any, labels: Any, reward: Any, order: Any, scales: Any, how: Any, out: Any) -> None:
-    """See `tally`; one lane."""
-    action, context, marks = labels
-    epsilon, delta_r = scales
-    slots = turned.shape[1]
-    names, squares = np.empty(slots, np.int64), np.empty(TILE, np.float32)
-    room = (names, squares, np.empty(turned.shape[0], np.float32))
-    for row in range(slots):
-        if not marks[row] & ASKED:
-            continue
-        held = _near(row, turned, action, context, marks, epsilon, how, room)
-        oldest = np.float32(np.inf if since else -1)
-        if since:
-            for x in range(held):
-                if marks[names[x]] & LIQUID:
-                    oldest = min(oldest, order[names[x]])
-        fresh, against, new, elders, fresh_sum, elder_sum = 0, 0, 0, 0, 0.0, 0.0
-        for x in range(held):
-            j = names[x]
-            if order[j] >= oldest:
-                fresh += 1
-                fresh_sum += reward[j]
-                against += abs(reward[row] - reward[j]) > delta_r
-                new += (marks[j] & NEW) > 0
-            else:
-                elders += 1
-                elder_sum += reward[j]
-        out[0, row], out[1, row], out[2, row], out[3, row] = fresh, fresh_sum, against, new
-        out[4, row], out[5, row] = elders, elder_sum
+def _summed(row: int, names: Any, since: bool, marks: Any, reward: Any, order: Any, delta_r: Any, out: Any) -> None:
+    """One row of `tally`."""
+    oldest = np.float32(np.inf if since else -1)
+    if since:
+        for j in names:
+            if marks[j] & LIQUID:
+                oldest = min(oldest, order[j])
+    fresh, against, new, elders, fresh_sum, elder_sum = 0, 0, 0, 0, 0.0, 0.0
+    for j in names:
+        if order[j] >= oldest:
+            fresh += 1
+            fresh_sum += reward[j]
+            against += abs(reward[row] - reward[j]) > delta_r
+            new += (marks[j] & NEW) > 0
+        else:
+            elders += 1
+            elder_sum += reward[j]
+    out[0, row], out[1, row], out[2, row], out[3, row] = fresh, fresh_sum, against, new
+    out[4, row], out[5, row] = elders, elder_sum
 
 
 @jit
-def _voted(turned: Any, labels: Any, reward: Any, order: Any, scales: Any, how: Any, least: int, out: Any) -> None:
-    """See `votes`; one lane."""
+def _voted(row: int, names: Any, least: int, reward: Any, order: Any, delta_r: Any, out: Any) -> None:
+    """One row of `votes`."""
+    newer = 0
+    for j in names:
+        newer += order[j] > order[row]
+    limit, heard, against, at_odds = max((newer + 1) // 2, least), 0, 0, 0
+    for j in names:
+        differs = abs(reward[row] - reward[j]) > delta_r
+        if order[j] <= order[row]:
+            at_odds += differs
+        elif heard < limit:
+            heard += 1
+            against += differs
+    out[0, row], out[1, row], out[2, row], out[3, row] = heard, against, len(names) - newer, at_odds
+
+
+@jit
+def _counted(turned: Any, labels: Any, reward: Any, order: Any, scales: Any, how: Any, rule: Any, out: Any) -> None:
+    """One lane of `tally`, rule = (since, 0), or of `votes`, rule = (False, least)."""
     action, context, marks = labels
     epsilon, delta_r = scales
-    slots = turned.shape[1]
-    names, squares = np.empty(slots, np.int64), np.empty(TILE, np.float32)
+    since, least = rule
+    names, squares = np.empty(turned.shape[1], np.int64), np.empty(TILE, np.float32)
     room = (names, squares, np.empty(turned.shape[0], np.float32))
-    for row in range(slots):
+    for row in range(turned.shape[1]):
         if not marks[row] & ASKED:
             continue
-        held, newer = _near(row, turned, action, context, marks, epsilon, how, room), 0
-        for x in range(held):
-            newer += order[names[x]] > order[row]
-        limit, heard, against, at_odds = max((newer + 1) // 2, least), 0, 0, 0
-        for x in range(held):
-            j = names[x]
-            differs = abs(reward[row] - reward[j]) > delta_r
-            if order[j] <= order[row]:
-                at_odds += differs
-            elif heard < limit:
-                heard += 1
-                against += differs
-        out[0, row], out[1, row], out[2, row], out[3, row] = heard, against, held - newer, at_odds
+        near = names[: _near(row, turned, action, context, marks, epsilon, how, room)]
+        if least:
+            _voted(row, near, least, reward, order, delta_r, out)
+        else:
+            _summed(row, near, since, marks, reward, order, delta_r, out)
 
 
 @jit
@@ -185,14 +184,8 @@ def tally(
     marks uint8[L, N]: sums of OCCUPIED, LIQUID, NEW, ASKED. Without `since` distances of actions are added to those of
     states.
     """
-    out = torch.zeros(6, *reward.shape)
-    scales = zip(epsilon[:, 0].numpy(), delta_r[:, 0].numpy(), strict=True)
-    for lane, scale in enumerate(scales):
-        turned, labels = _turned(state[lane]), _labels(lane, action, context, marks)
-        how = (discrete, not since, context is not None)
-        every = (turned, labels, reward[lane].numpy(), order[lane].numpy(), scale, how)
-        _tallied(since, *every, out[:, lane].numpy())
-    return out
+    every = (state, action, reward, order, marks, epsilon, delta_r, context)
+    return _lanes(6, *every, (discrete, not since, context is not None), (since, 0))
 
 
 def votes(
@@ -203,12 +196,19 @@ def votes(
     `least`: how many, and how many differ by more than δ_r; of the elders how many, and how many differ. Slots must be
     in the order of arrival, the latest first.
     """
-    out = torch.zeros(4, *reward.shape)
-    for lane, scale in enumerate(zip(epsilon[:, 0].numpy(), delta_r[:, 0].numpy(), strict=True)):
-        turned, labels = _turned(state[lane]), _labels(lane, action, context, marks)
-        how = (discrete, False, context is not None)
-        every = (turned, labels, reward[lane].numpy(), order[lane].numpy(), scale, how)
-        _voted(*every, least, out[:, lane].numpy())
+    every = (state, action, reward, order, marks, epsilon, delta_r, context)
+    return _lanes(4, *every, (discrete, False, context is not None), (False, least))
+
+
+def _lanes(
+    numbers: int, state: Tensor, action: Tensor, reward: Tensor, order: Tensor, marks: Tensor, epsilon: Tensor,
+    delta_r: Tensor, context: Tensor | None, how: tuple[bool, bool, bool], rule: tuple[bool, int],
+) -> Tensor:  # fmt: skip
+    """float32[numbers, L, N], lane by lane."""
+    out = torch.zeros(numbers, *reward.shape)
+    for lane, scales in enumerate(zip(epsilon[:, 0].numpy(), delta_r[:, 0].numpy(), strict=True)):
+        labels, flat = _labels(lane, action, context, marks), (x[lane].contiguous().numpy() for x in (reward, order))
+        _counted(_turned(state[lane]), labels, *flat, scales, how, rule, out[:, lane].numpy())
     return out
 
 
