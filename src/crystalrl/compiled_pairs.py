@@ -207,8 +207,9 @@ def _lanes(
     """float32[numbers, L, N], lane by lane."""
     out = torch.zeros(numbers, *reward.shape)
     for lane, scales in enumerate(zip(epsilon[:, 0].numpy(), delta_r[:, 0].numpy(), strict=True)):
-        labels, flat = _labels(lane, action, context, marks), (x[lane].contiguous().numpy() for x in (reward, order))
-        _counted(_turned(state[lane]), labels, *flat, scales, how, rule, out[:, lane].numpy())
+        labels = _labels(lane, action, context, marks)
+        rewards, births = (x[lane].contiguous().numpy() for x in (reward, order))
+        _counted(_turned(state[lane]), labels, rewards, births, scales, how, rule, out[:, lane].numpy())
     return out
 
 
