@@ -13,8 +13,8 @@ import json
 import sys
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from crystalrl.integrations.sb3 import Consolidate, CrystalReplayBuffer
 
 sys.path += [str(Path(__file__).parent.parent)]
 
-from benchmarks.learning import PLAIN, difference
+from benchmarks.learning import PLAIN, compare, difference
 
 ALGORITHMS: dict[str, Any] = {"SAC": SAC, "TD3": TD3}
 BUFFERS: dict[str, Any] = {
@@ -57,10 +57,10 @@ TASKS = {
 }
 
 
-def run(task: Task, algorithm: str, buffer: str, seed: int) -> dict[str, Any]:
+def run(task: Task, algorithm: str, buffer: str, seed: int) -> float:
     """Mean return of 20 episodes after learning."""
     torch.set_num_threads(1)
-    start, (kind, kwargs) = process_time(), BUFFERS[buffer]
+    kind, kwargs = BUFFERS[buffer]
     env = make_vec_env(task.env, seed=seed)
     settings = deepcopy(task.settings)  # SB3 writes into policy_kwargs
     if algorithm == "TD3":
@@ -72,8 +72,7 @@ def run(task: Task, algorithm: str, buffer: str, seed: int) -> dict[str, Any]:
     )  # fmt: skip
     model.learn(task.steps, callback=Consolidate() if kind else None)
     score, _ = evaluate_policy(model, make_vec_env(task.env, 10, seed=10_000 + seed), 20)
-    seconds = process_time() - start
-    return {"algorithm": algorithm, "buffer": buffer, "seed": seed, "score": float(score), "seconds": seconds}
+    return float(score)
 
 
 def main() -> None:
@@ -82,14 +81,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, required=True)
     options = parser.parse_args()
     task = TASKS[options.task]
-    runs = json.loads(options.json.read_text()) if options.json.exists() else []
-    done = {(r["algorithm"], r["buffer"], r["seed"]) for r in runs}
-    for seed in range(task.seeds):
-        for algorithm in ALGORITHMS:
-            for buffer in BUFFERS:
-                if (algorithm, buffer, seed) not in done:
-                    runs.append(run(task, algorithm, buffer, seed))
-                    options.json.write_text("[\n" + ",\n".join(map(json.dumps, runs)) + "\n]\n")
+    compare(options.json, ALGORITHMS, BUFFERS, range(task.seeds), partial(run, task))
+    runs = json.loads(options.json.read_text())
     for algorithm in ALGORITHMS:
         print(algorithm, difference(runs, algorithm))
 
