@@ -114,6 +114,18 @@ def test_an_update_that_was_under_way_is_still_understood_after_loading(tmp_path
     assert other.ledger.tree.weight[0, :2].tolist() == [1.0, 5.0]
 
 
+def test_draws_from_before_a_load_are_forgotten(tmp_path: Path) -> None:
+    """A slot that was drawn, and is empty in the file, is as good as new: what is stored there next can be updated."""
+    memory = PrioritizedMemory(8, **SMALL)
+    memory.save(tmp_path / "empty")
+    memory.add(simple(0))
+    memory.sample(1)
+    memory.load(tmp_path / "empty")
+    slot = memory.add(simple(1))
+    memory.update(slot[None], torch.tensor([3.0]))
+    assert float(memory.ledger.tree.weight[0, slot]) == pytest.approx(3.0**0.6, rel=1e-5)
+
+
 @pytest.mark.parametrize("names", [("z", "a", "m"), ("a", "m", "z")])
 def test_parts_of_a_dict_observation_keep_their_names_in_whatever_order_they_were_declared(
     tmp_path: Path, names: tuple[str, ...]

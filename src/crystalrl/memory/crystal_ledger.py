@@ -296,6 +296,9 @@ class CrystalLedger:
         self.enqueue()
         self.refresh_strata()
 
+    def disclaim(self) -> None:
+        self.tree.disclaim()
+
     def check(self) -> None:
         self.tree.check()
         phase = self.phase

@@ -96,7 +96,7 @@ class WeightTree:
         self.sums = zeros((lanes, strata, sum(sizes)), torch.float64, self.device)
         self.claims = zeros((lanes, self._padded, 2), torch.int32, self.device)
         """[…, 0] generation of the slot, […, 1] generation claimed by the last draw, or −1."""
-        self.claims[:, :, 1] = -1
+        self.disclaim()
         self.clear()
         self._lane = torch.arange(lanes, device=self.device)[:, None]
         self._tree: tuple[Any, ...] = ()
@@ -269,6 +269,10 @@ class WeightTree:
         self.label.fill_(UNLABELLED)
         self.sums.zero_()
         self.claims[:, :, 0] += 1  # claims stay: an update that answers a draw from before is stale
+
+    def disclaim(self) -> None:
+        """No draw is outstanding any more."""
+        self.claims[:, :, 1] = -1
 
     def check(self) -> None:
         """Raise if a sum differs from a fresh build, a weight is negative or not finite, or a claim is impossible."""

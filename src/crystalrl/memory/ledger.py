@@ -54,7 +54,12 @@ class Ledger(Protocol):
     def refresh(self) -> None:
         """Recompute what follows from `tensors` after they were loaded."""
 
-    def clear(self) -> None: ...
+    def clear(self) -> None:
+        """Forget all experiences. Updates that answer draws from before are skipped."""
+
+    def disclaim(self) -> None:
+        """Forget such draws, too: what was drawn before has nothing to do with what comes."""
+
     def check(self) -> None: ...
 
 
@@ -98,6 +103,9 @@ class Counted:
 
     def clear(self) -> None:
         self.number.zero_()
+
+    def disclaim(self) -> None:
+        pass
 
     def check(self) -> None:
         if bool((self.number < 0).any()):

@@ -125,6 +125,9 @@ class PrioritizedLedger(Ring):
         self.tree.clear()
         self.highest.fill_(1.0)
 
+    def disclaim(self) -> None:
+        self.tree.disclaim()
+
     def check(self) -> None:
         super().check()
         self.tree.check()

@@ -285,6 +285,7 @@ class ReplayMemory:
         for name, tensor in own.items():
             _refuse_other(name, tensor, state[name])
         self.clear()
+        self.ledger.disclaim()
         for name, tensor in own.items():
             given = state[name]
             (tensor[:, : given.shape[1]] if ".slot." in name else tensor).copy_(given)
