@@ -145,18 +145,21 @@ def test_a_recorded_run_learns_as_well_as_one_on_the_cpu(design: dict[str, objec
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize(("suite", "agent"), [("pendulum-2", "sac"), ("minatar-breakout", "rainbow")])
 def test_environments_outside_are_met_between_two_recordings(suite: str, agent: str, monkeypatch: Any) -> None:
-    """Acting and storing are recorded, each on its own: the same experiences as without recordings."""
+    """Acting and storing are recorded, each on its own: the same experiences as without recordings. (Nothing is learnt
+    meanwhile: a recorded product of matrices may round differently.)
+    """
     monkeypatch.undo()
     fields = {"steps": 4000, "capacity": 1000, "batch": 32, "envs": 2, "agent": agent, "memory": "prioritized"}
     (group,) = plan({"row": RunSpec(suite, seeds=(0, 1), **fields, agent_params={"width": 32, "depth": 1})})
     kept = []
     for records in (False, True):
         learner = Learner(group, torch.device("cuda"))
-        for part in (*learner._parts, learner.learn):
+        for part in learner._parts:
             part.records = records
         learner.begin(0)
-        practise(learner, 60, 25)
+        for _ in range(60):
+            learner.collect()
         kept.append(learner.memory.state_dict())
-    assert all(part.graph is not None for part in (*learner._parts, learner.learn))
+    assert all(part.graph is not None for part in learner._parts)
     for field, plain in kept[0].items():
         assert torch.equal(plain, kept[1][field]), field

@@ -18,7 +18,6 @@ from crystalrl.types import Transition
 
 SENT = ("shown", "after", "reward", "terminated", "truncated")
 """What a transition is made of."""
-ENDS = ("low", "high")
 
 
 @dataclass(frozen=True)
@@ -251,7 +250,9 @@ class GymScorer:
             running &= ~(world.host["terminated"] | world.host["truncated"])
             world.host["idle"].copy_(~running)
         tasks = [[self.suite.stages[lane][k] for k in row] for lane, row in enumerate(stage.tolist())]
-        low, high = (torch.tensor([[getattr(t, end) for t in row] for row in tasks])[..., None] for end in ENDS)
+        low, high = (
+            torch.tensor([[getattr(t, end) for t in row] for row in tasks])[..., None] for end in ("low", "high")
+        )
         success = torch.tensor([[task.success for task in row] for row in tasks])[..., None]
         total, succeeded = (x.unflatten(1, (-1, self.episodes)) for x in (total, succeeded))
         return torch.where(success, succeeded.double(), (total - low) / (high - low)).mean(-1)
