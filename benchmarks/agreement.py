@@ -20,7 +20,8 @@ import numpy as np
 import torch
 
 from crystalrl import CrystalMemory, CrystalParams, Evaluation, Transition
-from crystalrl.memory import crystal, interference
+from crystalrl.memory.crystal import interference
+from crystalrl.memory.crystal import memory as crystal
 from crystalrl.types import Batch
 
 SLOTS, ENVS, TURNS, SEEDS = 5000, 50, 100, 3

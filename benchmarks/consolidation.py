@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 from crystalrl import CrystalMemory, CrystalParams
-from crystalrl.memory.search import LISTS, PROBES, TOGETHER, TRAINED_ON, Ivf
+from crystalrl.memory.neighbours.index import LISTS, PROBES, TOGETHER, TRAINED_ON, Ivf
 from crystalrl.types import Batch
 
 OBS, ACTION, ENVS, NEW = 39, 4, 50, 5000

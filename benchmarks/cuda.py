@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from crystalrl import CrystalMemory, CrystalParams, Evaluation, PrioritizedMemory, ReservoirMemory, Transition
-from crystalrl.memory.consolidation import _evaluate as evaluated
-from crystalrl.memory.draw import WeightTree
+from crystalrl.memory.crystal.consolidate import _evaluate as evaluated
+from crystalrl.memory.sampling.sum_tree import WeightTree
 from crystalrl.random import Stream, Streams
 
 LANES, SLOTS, BATCH = 50, 100_000, 256

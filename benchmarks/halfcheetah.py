@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from crystalrl.study.execute import best_device, prepare
+from crystalrl.study.execution import best_device, prepare
 from crystalrl.study.plan import plan
 from crystalrl.study.run import Curve, run
 from crystalrl.study.spec import RunSpec

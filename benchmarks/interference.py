@@ -3,7 +3,7 @@
     python benchmarks/interference.py --json runs/interference.json
 
 `docs/interference.md` shows the numbers. "Literal" is a rule as it was first written; the library's own
-adds a guard against noise (`crystalrl.memory.interference`). "Elders" is the guard that was tried first for fresh_mean:
+adds a guard against noise (`crystalrl.memory.crystal.interference`). "Elders" is the guard that was tried first for fresh_mean:
 an experience at odds with the mean of its elders is an outlier and not flagged.
 """
 
@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from crystalrl.dynamics import CRYSTAL, LIQUID
-from crystalrl.memory import neighbours
-from crystalrl.memory.interference import Scene, contradicted, spacing
+from crystalrl.memory.crystal.interference import Scene, contradicted, spacing
+from crystalrl.memory.neighbours import exact as neighbours
 
 NOISE = (0.0, 0.01, 0.05, 0.2)
 

@@ -24,7 +24,7 @@ import torch
 from plain_sac import compare
 from sac_loop import beside_sb3, overhead, updates
 
-from crystalrl.study.execute import best_device, prepare
+from crystalrl.study.execution import best_device, prepare
 from crystalrl.study.plan import plan
 from crystalrl.study.run import Learner
 from crystalrl.study.spec import RunSpec

@@ -39,7 +39,7 @@ from crystalrl import (
     UniformMemory,
     kernels,
 )
-from crystalrl.memory.vicinity import Vicinity
+from crystalrl.memory.neighbours.graph import Vicinity
 
 OBS, ACTION, BATCH = 39, 4, 256
 SIZES = (100_000, 1_000_000)

@@ -17,10 +17,10 @@ from plain_sac import ACTION, BATCH, DEPTH, OBS, WIDTH, rounds
 
 from crystalrl.agents import SAC, SACParams, Spaces
 from crystalrl.memory import CrystalMemory, PrioritizedMemory
-from crystalrl.memory.replay import ReplayMemory
+from crystalrl.memory.base import ReplayMemory
 from crystalrl.params import CrystalParams
 from crystalrl.random import Streams
-from crystalrl.study.capture import BURN_IN, Captured
+from crystalrl.study.cuda_graph import BURN_IN, Captured
 from crystalrl.types import Transition
 
 SLOTS, ENVS, EVERY = 100_000, 1_000, 5_000

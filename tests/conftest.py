@@ -11,7 +11,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from crystalrl import kernels, plain
+from crystalrl import backends
+from crystalrl.backends import numpy_tree as plain
 
 settings.register_profile(
     "fixed", derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
@@ -30,7 +31,7 @@ def numba_off() -> Iterator[None]:
     CRYSTALRL_NUMBA=0 does the same for a whole process; here the compiled kernels must survive for the next test.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "load", lambda: plain)
+        patch.setattr(backends, "load", lambda: plain)
         yield
 
 
@@ -38,7 +39,7 @@ def numba_off() -> Iterator[None]:
 def torch_only() -> Iterator[None]:
     """Trees and streams built inside use torch alone, as on CUDA."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "of", lambda device: None)
+        patch.setattr(backends, "of", lambda device: None)
         yield
 
 

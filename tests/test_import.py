@@ -99,8 +99,9 @@ if sys.argv[1] == "missing":
     sys.modules["numba"] = None  # importing it raises ImportError
 else:
     os.environ["CRYSTALRL_NUMBA"] = "0"
-from crystalrl import kernels, plain
-assert kernels.load() is plain
+from crystalrl import backends
+from crystalrl.backends import numpy_tree as plain
+assert backends.load() is plain
 from crystalrl import PrioritizedMemory, Transition
 memory = PrioritizedMemory(10, obs=(2,), action=2)
 for k in range(15):

@@ -70,7 +70,7 @@ class CrystalParams:
     """Whether `end_episode(episode_return=…)` raises the utility of that episode's experiences (Algorithm 3)."""
 
     interference: Rule = "newer_majority"
-    """Which experiences count as contradicted; see `crystalrl.memory.interference`."""
+    """Which experiences count as contradicted; see `crystalrl.memory.crystal.interference`."""
     epsilon: PerLane | None = None
     """ε, how near a state must be to contradict. None: so near that the median liquid experience has k liquid ones of
     its action and context within ε (the rule `exists`: the median distance to the nearest state), at each call."""

@@ -4,7 +4,7 @@ A number depends on nothing but those four integers, so a lane draws the same nu
 state is one integer per stream, and drawing inside a captured CUDA graph is safe because the tick lives on the device.
 The hash is SplitMix64: its output function applied to a Weyl sequence whose start is the hashed (seed, stream, tick).
 
-`torch` has no unsigned 64-bit shifts; right shifts of int64 are masked instead. The loops for CPU (`crystalrl.kernels`)
+`torch` has no unsigned 64-bit shifts; right shifts of int64 are masked instead. The loops for CPU (`crystalrl.backends`)
 have a twin of `Streams.uniform`; a test asserts that they agree to the last bit.
 """
 
@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crystalrl import kernels
-from crystalrl.kernels import GOLDEN, MIX_1, MIX_2, mix_int, signed
+from crystalrl import backends
+from crystalrl.backends import GOLDEN, MIX_1, MIX_2, mix_int, signed
 
 WHOLE = 16
 """Numbers of 8 bytes that are always computed as whole vectors."""
@@ -103,7 +103,7 @@ class Streams:
     def __init__(self, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
         self.device = torch.device(device)
         self.ticks = torch.zeros(len(Stream), dtype=torch.int64, device=self.device)
-        self._kernels = kernels.of(self.device)
+        self._kernels = backends.of(self.device)
         self._ticks: NDArray[np.int64] = (
             self.ticks.numpy() if self.device.type == "cpu" else np.empty(0, dtype=np.int64)
         )

@@ -8,7 +8,7 @@ import torch
 from torch.distributions import Independent, Normal, TanhTransform, TransformedDistribution, kl_divergence
 
 from crystalrl.agents import SAC, TD3, SACParams, Spaces, TD3Params
-from crystalrl.agents.exploring import normals
+from crystalrl.agents.exploration import normals
 from crystalrl.agents.losses import gaussian_kl
 from crystalrl.agents.sac import squashed
 from crystalrl.random import Streams

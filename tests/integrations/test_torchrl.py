@@ -126,7 +126,7 @@ def test_the_memory_over_a_foreign_storage_is_the_memory_over_its_own(
     """Same data, same critic: c, phases, utilities and draws agree with a CrystalMemory that stores the data itself."""
     from crystalrl import CrystalMemory, Transition
     from crystalrl.integrations.timing import consolidate
-    from crystalrl.memory import crystal
+    from crystalrl.memory.crystal import memory as crystal
 
     monkeypatch.setitem(crystal.EXACT, "cpu", exact)  # above it neighbour lists are kept
     params = CrystalParams.anchored(time_unit=20, every=50, alpha=2.0)

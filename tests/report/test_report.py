@@ -9,10 +9,10 @@ import pytest
 
 from crystalrl.report import figures, html, text
 from crystalrl.study.analysis import compare, load_results
-from crystalrl.study.parts import packed, read_part, write_part
+from crystalrl.study.definition import Table
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import TABLES, Store
-from crystalrl.study.tables import Table
+from crystalrl.study.table_files import packed, read_part, write_part
 
 ROWS = {
     "anchored": RunSpec("nav-2", memory="crystal", preset="anchored", seeds=(0, 1, 2)),

@@ -9,9 +9,10 @@ from torch.utils._pytree import tree_leaves
 
 from crystalrl import random as random_module
 from crystalrl.agents import DQN, SAC, TD3, DQNParams, Rainbow, RainbowParams, SACParams, Spaces, TD3Params
-from crystalrl.memory import crystal_ledger, intake
+from crystalrl.memory.crystal import ledger as crystal_ledger
+from crystalrl.memory.storage import pack as intake
 from crystalrl.random import Stream
-from crystalrl.study.capture import BURN_IN, Captured
+from crystalrl.study.cuda_graph import BURN_IN, Captured
 from crystalrl.study.plan import plan
 from crystalrl.study.run import Learner
 from crystalrl.study.spec import RunSpec

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from crystalrl.study import execute as execute_module
-from crystalrl.study.execute import execute_ray
+from crystalrl.study import execution as execute_module
+from crystalrl.study.execution import execute_ray
 from crystalrl.study.plan import plan
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import Store

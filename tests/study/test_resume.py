@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from crystalrl.memory.checkpoint import CheckpointError
+from crystalrl.memory.storage.checkpoint import CheckpointError
 from crystalrl.study.checkpoints import Checkpoints
-from crystalrl.study.execute import execute
+from crystalrl.study.execution import execute
 from crystalrl.study.plan import plan
 from crystalrl.study.run import Learner, Progress, Scored, run
 from crystalrl.study.spec import RunSpec

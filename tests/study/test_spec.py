@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from crystalrl.study.budget import capacity_for, nbytes_at
-from crystalrl.study.catalogue import check
+from crystalrl.study.definition import Table, load_study, study_names, table_from
 from crystalrl.study.plan import plan, stage_order
+from crystalrl.study.registry import check
 from crystalrl.study.spec import RunSpec, parse_seeds
-from crystalrl.study.tables import Table, load_study, study_names, table_from
 from crystalrl.study.tuning import load_search
 
 

@@ -14,15 +14,15 @@ from pyarrow import parquet
 
 from crystalrl.report.text import number as text_number
 from crystalrl.report.text import order_table
-from crystalrl.study import execute as execute_module
+from crystalrl.study import execution as execute_module
 from crystalrl.study.analysis import load_results
-from crystalrl.study.execute import execute
+from crystalrl.study.definition import Table
+from crystalrl.study.execution import execute
 from crystalrl.study.plan import plan
-from crystalrl.study.record import Record
+from crystalrl.study.recorder import Record
 from crystalrl.study.run import Built, Consolidated, Curve, Progress, Scored
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import TABLES, Store, as_parquet, note_versions, read
-from crystalrl.study.tables import Table
 
 SMALL = {"suite": "nav-2", "steps": 160, "capacity": 64, "batch": 16, "episodes": 2, "points": 1}
 TABLE = Table("", {"VR": RunSpec(**SMALL), "PER": RunSpec(memory="prioritized", **SMALL)})

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from crystalrl.study.catalogue import check_suite
 from crystalrl.study.plan import stage_tasks
+from crystalrl.study.registry import check_suite
 from crystalrl.suites import classic
 from crystalrl.suites.base import every_stage
 from crystalrl.suites.classic import FAMILIES, GAMES, suite

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.agents.base import plain, refuse
-from crystalrl.agents.exploring import mixed
+from crystalrl.agents.exploration import mixed
 from crystalrl.agents.losses import Penalty, anchor_loss, huber, weighted, with_penalty
 from crystalrl.agents.optimiser import PerLane
 from crystalrl.agents.values import ValueAgent, ValueParams

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from crystalrl import kernels
+from crystalrl import backends
 from crystalrl.agents.networks import row_norm
 
 PerLane = float | Sequence[float]
@@ -52,7 +52,7 @@ class LaneAdam:
         self.factor, self.horizon = SCHEDULES[schedule], horizon
         self.first, self.second = torch.zeros_like(theta), torch.zeros_like(theta)
         self.steps = torch.zeros((), dtype=torch.int64, device=theta.device)
-        self._fused = kernels.fused_for(theta.device)
+        self._fused = backends.fused_for(theta.device)
 
     @torch.no_grad()
     def step(self, theta: Tensor, gradient: Tensor, when: Tensor | None = None) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.agents.base import Spaces, plain, refuse
-from crystalrl.agents.exploring import mixed
+from crystalrl.agents.exploration import mixed
 from crystalrl.agents.losses import Penalty, anchor_loss, squared, weighted, with_penalty
 from crystalrl.agents.values import ValueAgent, ValueParams
 from crystalrl.random import Stream, Streams

@@ -14,10 +14,10 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, plain, prefixed, refuse
-from crystalrl.agents.exploring import box, fixed_normals, mixed, normals
+from crystalrl.agents.critics import TwinCritics, policy_network
+from crystalrl.agents.exploration import box, fixed_normals, mixed, normals
 from crystalrl.agents.losses import Penalty, anchor_loss, gaussian_kl, weighted, with_penalty
 from crystalrl.agents.networks import lanewise
-from crystalrl.agents.twins import TwinCritics, policy_network
 from crystalrl.random import Streams
 from crystalrl.types import Batch, Evaluation
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, prefixed, refuse
-from crystalrl.agents.exploring import discrete
+from crystalrl.agents.exploration import discrete
 from crystalrl.agents.losses import Penalty
 from crystalrl.agents.networks import LaneNetwork
 from crystalrl.agents.optimiser import clipped

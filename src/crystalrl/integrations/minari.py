@@ -21,7 +21,7 @@ from torch import Tensor
 
 from crystalrl.integrations.requires import require
 from crystalrl.memory import CrystalMemory
-from crystalrl.memory.spec import from_spaces
+from crystalrl.memory.storage.spec import from_spaces
 from crystalrl.params import CrystalParams, floats
 from crystalrl.types import Transition
 

@@ -1,10 +1,10 @@
 """Replay memories."""
 
-from crystalrl.memory.checkpoint import CheckpointError
+from crystalrl.memory.base import ReplayMemory, load_memory
 from crystalrl.memory.classical import PrioritizedMemory, ReservoirMemory, UniformMemory
-from crystalrl.memory.crystal import CrystalMemory
-from crystalrl.memory.replay import ReplayMemory, load_memory
-from crystalrl.memory.report import Consolidation
+from crystalrl.memory.crystal.memory import CrystalMemory
+from crystalrl.memory.crystal.report import Consolidation
+from crystalrl.memory.storage.checkpoint import CheckpointError
 
 __all__ = [
     "CheckpointError",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.ledger import Ledger, UniformLedger
 from crystalrl.memory.prioritized import PerLane, PrioritizedLedger, PrioritizedParams
-from crystalrl.memory.replay import ReplayMemory
 from crystalrl.memory.reservoir import ReservoirLedger, ReservoirParams
-from crystalrl.memory.spec import StorageOptions, StorageSpec
+from crystalrl.memory.storage.spec import StorageOptions, StorageSpec
 
 
 class UniformMemory(ReplayMemory):

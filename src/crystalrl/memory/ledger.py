@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crystalrl import kernels
+from crystalrl import backends
 from crystalrl.random import Stream, Streams
 
 
@@ -69,7 +69,7 @@ class Counted:
     def __init__(self, lanes: int, slots: int, streams: Streams) -> None:
         self.lanes, self.slots, self.streams = lanes, slots, streams
         self.number = torch.zeros(lanes, dtype=torch.int64, device=streams.device)
-        self._kernels, self._fused = kernels.of(streams.device), kernels.fused_for(streams.device)
+        self._kernels, self._fused = backends.of(streams.device), backends.fused_for(streams.device)
         self._number: NDArray[np.int64] = self.number.numpy() if self._kernels else np.empty(0, np.int64)
 
     @property

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crystalrl.memory.draw import Learning, WeightTree
 from crystalrl.memory.ledger import Ring
+from crystalrl.memory.sampling.sum_tree import Learning, WeightTree
 from crystalrl.random import Streams
 
 PerLane = float | Sequence[float]

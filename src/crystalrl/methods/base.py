@@ -8,7 +8,7 @@ from typing import Protocol
 from torch import Tensor
 
 from crystalrl.agents.networks import LaneNetwork, Shape
-from crystalrl.memory.replay import ReplayMemory
+from crystalrl.memory.base import ReplayMemory
 from crystalrl.types import Batch, Evaluation
 
 

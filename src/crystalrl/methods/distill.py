@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.agents.optimiser import PerLane, lane_column
-from crystalrl.memory.replay import ReplayMemory
+from crystalrl.memory.base import ReplayMemory
 from crystalrl.methods.base import Learner, Method
 from crystalrl.types import Anchor, Batch
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from crystalrl.agents.networks import ROW, LaneNetwork
 from crystalrl.agents.optimiser import PerLane, lane_column
-from crystalrl.memory.replay import ReplayMemory
+from crystalrl.memory.base import ReplayMemory
 from crystalrl.methods.base import Learner, Method
 from crystalrl.random import Stream, Streams
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from crystalrl.report import figures, text
 from crystalrl.report.text import Grid
 from crystalrl.study.analysis import Results, load_results
-from crystalrl.study.catalogue import SUITE_NOTES
+from crystalrl.study.registry import SUITE_NOTES
 
 STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}

@@ -12,11 +12,11 @@ from rich.table import Table as Lines
 from crystalrl.report import html, text
 from crystalrl.report.text import Grid
 from crystalrl.study.analysis import load_results
-from crystalrl.study.execute import prepare
+from crystalrl.study.definition import Table
+from crystalrl.study.execution import prepare
 from crystalrl.study.forecast import forecast
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.store import Store, as_parquet
-from crystalrl.study.tables import Table
 from crystalrl.study.tuning import Search, Trials, best, tune
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crystalrl.study import catalogue
+from crystalrl.study import registry
 from crystalrl.study.aggregate import Estimate, interquartile_mean, order_variance, stratified
 from crystalrl.study.analysis import Cell, Results, Row, compare
 from crystalrl.study.budget import capacity_for
@@ -162,7 +162,7 @@ def design_table(results: Results) -> Grid:
     lines = []
     for row in results.rows:
         spec = row.spec
-        memory, method = catalogue.MEMORIES[spec.memory], catalogue.METHODS[spec.method]
+        memory, method = registry.MEMORIES[spec.memory], registry.METHODS[spec.method]
         kept = f"{spec.memory}: {memory.about}" + (f"; preset {spec.preset}" if spec.preset else "")
         if spec.budget_mb:
             kept += f"; {capacity_for(spec).capacity:,} experiences in {spec.budget_mb:g} MB"

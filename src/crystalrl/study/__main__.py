@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from crystalrl.study.execute import best_device, execute, pending, prepare
+from crystalrl.study.definition import Table, load_study, pick
+from crystalrl.study.execution import best_device, execute, pending, prepare
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.run import Scored
 from crystalrl.study.store import Store
-from crystalrl.study.tables import Table, load_study, pick
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

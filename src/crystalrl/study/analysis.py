@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from crystalrl.study import metrics
 from crystalrl.study.aggregate import Estimate, improvement
+from crystalrl.study.definition import Table, table_from
 from crystalrl.study.metrics import Matrix
 from crystalrl.study.plan import stage_order, stage_tasks
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.stats import Effect, cohen, hedges, holm, welch
 from crystalrl.study.store import read
-from crystalrl.study.tables import Table, table_from
 
 Columns = Mapping[str, NDArray[Any]]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import torch
 
-from crystalrl.memory import checkpoint
-from crystalrl.memory.checkpoint import CheckpointError
+from crystalrl.memory.storage import checkpoint
+from crystalrl.memory.storage.checkpoint import CheckpointError
 from crystalrl.study.plan import Group
-from crystalrl.study.record import Record
+from crystalrl.study.recorder import Record
 from crystalrl.study.run import Event, Learner, Progress, Scored
 
 MINUTES = 10.0

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crystalrl.memory.replay import ReplayMemory
-from crystalrl.study.capture import BURN_IN
+from crystalrl.memory.base import ReplayMemory
+from crystalrl.study.cuda_graph import BURN_IN
 from crystalrl.study.plan import Group
 from crystalrl.study.run import Learner
 from crystalrl.suites.base import Policy

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from crystalrl.study.checkpoints import MINUTES
-from crystalrl.study.execute import best_device, execute, execute_ray, prepare
+from crystalrl.study.execution import best_device, execute, execute_ray, prepare
+from crystalrl.study.loggers import open_sink, passed_on
 from crystalrl.study.plan import Group
 from crystalrl.study.run import Event
-from crystalrl.study.sinks import open_sink, passed_on
 from crystalrl.study.store import Store
 
 

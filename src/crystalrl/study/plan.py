@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from crystalrl.kernels import mix_int
-from crystalrl.study.catalogue import kinds_of
+from crystalrl.backends import mix_int
 from crystalrl.study.metrics import first_pass
+from crystalrl.study.registry import kinds_of
 from crystalrl.study.spec import SECTIONS, RunSpec
 from crystalrl.suites import classic
 from crystalrl.suites.nav import NavName

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from crystalrl.random import Streams
-from crystalrl.study import catalogue
-from crystalrl.study.capture import Captured
+from crystalrl.study import registry
+from crystalrl.study.cuda_graph import Captured
 from crystalrl.study.plan import Group
 from crystalrl.study.worlds import load_world, world_state
 from crystalrl.suites.base import Policy, every_stage
@@ -70,11 +70,11 @@ class Learner:
     def __init__(self, group: Group, device: torch.device) -> None:
         spec, seeds = group.spec, [lane.seed for lane in group.lanes]
         self.spec, self.device, self.group = spec, device, group
-        self.suite = catalogue.make_suite(spec.suite, seeds, device)
+        self.suite = registry.make_suite(spec.suite, seeds, device)
         self.world = self.suite.world(spec.envs)
-        self.agent = catalogue.make_agent(spec, self.suite, Streams(seeds, device), group.values["agent_params"])
-        self.memory = catalogue.make_memory(spec, self.suite, self.agent, group.values["params"])
-        self.method = catalogue.make_method(spec, self.agent, self.memory, group.values["method_params"])
+        self.agent = registry.make_agent(spec, self.suite, Streams(seeds, device), group.values["agent_params"])
+        self.memory = registry.make_memory(spec, self.suite, self.agent, group.values["params"])
+        self.method = registry.make_method(spec, self.agent, self.memory, group.values["method_params"])
         self.scorer = self.suite.scorer(spec.episodes)
         self.schedule = torch.tensor([lane.stages for lane in group.lanes], device=device)
         self.clock = torch.zeros((), device=device)

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 from crystalrl._version import __version__
-from crystalrl.study.parts import SUFFIXES, Arrays, has_parquet, packed, read_part, same, write_part, write_whole
+from crystalrl.study.table_files import SUFFIXES, Arrays, has_parquet, packed, read_part, same, write_part, write_whole
 
 _LANE = {"cell": "s", "method": "s", "seed": "i"}
 TABLES = {

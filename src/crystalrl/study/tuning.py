@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 
 from crystalrl.study.analysis import measure
-from crystalrl.study.parts import write_whole
+from crystalrl.study.definition import Table, table_from
 from crystalrl.study.plan import plan, stage_tasks
 from crystalrl.study.run import Scored, run
 from crystalrl.study.spec import SECTIONS, RunSpec, parse_seeds, unknown
-from crystalrl.study.tables import Table, table_from
+from crystalrl.study.table_files import write_whole
 
 FIRST_SEED = 1000
 """Seeds below are for reports."""

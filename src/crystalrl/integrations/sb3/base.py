@@ -17,7 +17,7 @@ from torch import Tensor
 from crystalrl.integrations.sb3.hooks import Hooks
 from crystalrl.integrations.sb3.learners import Learner, learner_of
 from crystalrl.memory import ReplayMemory, load_memory
-from crystalrl.memory.spec import from_spaces
+from crystalrl.memory.storage.spec import from_spaces
 from crystalrl.types import Batch, Evaluation, Transition
 
 HER_ONLY = ("n_sampled_goal", "goal_selection_strategy", "copy_info_dict")

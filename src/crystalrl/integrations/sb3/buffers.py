@@ -12,7 +12,7 @@ from crystalrl.integrations.sb3.base import MemoryReplayBuffer
 from crystalrl.integrations.sb3.learners import Learner
 from crystalrl.integrations.timing import consolidate
 from crystalrl.memory import Consolidation, CrystalMemory, PrioritizedMemory, ReplayMemory
-from crystalrl.memory.search import have_faiss
+from crystalrl.memory.neighbours.index import have_faiss
 from crystalrl.params import CrystalParams, floats
 from crystalrl.types import Batch
 

@@ -13,13 +13,14 @@ from tianshou.data import Batch as Samples
 from tianshou.data import ReplayBuffer, ReplayBufferManager
 from torch import Tensor
 
-from crystalrl.integrations.foreign import anchored, borrow, store, structure
 from crystalrl.integrations.randomness import private_randomness
 from crystalrl.integrations.tianshou.columns import STORED, fields_of, nested, rows_of
 from crystalrl.integrations.tianshou.learners import Learner, learner_of
 from crystalrl.integrations.tianshou.links import Links, following
 from crystalrl.integrations.timing import consolidate
-from crystalrl.memory import CheckpointError, Consolidation, CrystalMemory, checkpoint
+from crystalrl.memory import CheckpointError, Consolidation, CrystalMemory
+from crystalrl.memory.storage import checkpoint
+from crystalrl.memory.storage.external import anchored, borrow, store, structure
 from crystalrl.params import CrystalParams
 from crystalrl.types import Batch, Evaluation
 

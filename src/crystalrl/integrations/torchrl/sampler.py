@@ -11,10 +11,10 @@ from torch import Tensor
 from torchrl.data.replay_buffers.samplers import Sampler
 from torchrl.data.replay_buffers.writers import Writer
 
-from crystalrl.integrations.foreign import anchored, borrow, store, structure
 from crystalrl.integrations.timing import consolidate
 from crystalrl.integrations.torchrl.loss import MemoryLoss, entries
 from crystalrl.memory import Consolidation, CrystalMemory
+from crystalrl.memory.storage.external import anchored, borrow, store, structure
 from crystalrl.params import CrystalParams
 from crystalrl.types import Batch, Evaluation
 
@@ -140,14 +140,14 @@ class CrystalSampler(Sampler):
         self.loss.updates = state_dict["updates"]
 
     def dumps(self, path: Any) -> None:
-        from crystalrl.memory import checkpoint
+        from crystalrl.memory.storage import checkpoint
 
         state = self.state_dict()
         Path(path).mkdir(parents=True, exist_ok=True)
         checkpoint.write(Path(path) / "memory.safetensors", {**state, "memory": None}, state.get("memory", {}))
 
     def loads(self, path: Any) -> None:
-        from crystalrl.memory import checkpoint
+        from crystalrl.memory.storage import checkpoint
 
         header, tensors = checkpoint.read(Path(path) / "memory.safetensors")
         self.load_state_dict({**header, "memory": tensors} if tensors else {})

@@ -1,0 +1,43 @@
+"""Twin critics of box actions (Fujimoto et al. 2018), stacked as 2·L lanes of one network."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from crystalrl.agents.base import AgentParams, Spaces
+from crystalrl.agents.exploration import box
+from crystalrl.agents.networks import LaneNetwork
+from crystalrl.random import Streams
+
+
+def policy_network(spaces: Spaces, params: AgentParams, outputs: int) -> LaneNetwork:
+    """From observations to `outputs` numbers per action dimension."""
+    hidden, heads = [params.width] * params.depth, spaces.tasks if params.multi_head else 1
+    return LaneNetwork(spaces.obs, hidden, outputs * box(spaces), layer_norm=params.layer_norm, heads=heads)
+
+
+class TwinCritics:
+    """Q₁ and Q₂ of observations and actions. Invariant: rows 2l and 2l + 1 of parameters [2L, P] belong to lane l."""
+
+    def __init__(self, spaces: Spaces, params: AgentParams) -> None:
+        if len(spaces.obs) != 1:
+            raise ValueError(f"obs: wanted vectors for box actions, got shape {spaces.obs}")
+        hidden, heads = [params.width] * params.depth, spaces.tasks if params.multi_head else 1
+        inputs = (spaces.obs[0] + box(spaces),)
+        self.network = LaneNetwork(inputs, hidden, 1, layer_norm=params.layer_norm, heads=heads)
+
+    def initial(self, streams: Streams) -> Tensor:
+        """float32[2L, P]."""
+        return torch.stack([self.network.initial(streams) for _ in range(2)], dim=1).flatten(0, 1)
+
+    def __call__(self, theta: Tensor, obs: Tensor, action: Tensor, context: Tensor | None) -> Tensor:
+        """[L, B, 2] at observations [L, B, D] and actions [L, B, A]."""
+        both = _twice(torch.cat([obs, action], dim=-1))
+        q = self.network(theta, both, None if context is None else _twice(context))
+        return q.view(len(obs), 2, -1).transpose(1, 2)
+
+
+def _twice(x: Tensor) -> Tensor:
+    """[L, …] → [2L, …], each row two times."""
+    return x.unsqueeze(1).expand(-1, 2, *x.shape[1:]).flatten(0, 1)

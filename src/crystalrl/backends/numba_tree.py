@@ -1,0 +1,270 @@
+"""Numba twins of the hot loops on CPU. Reached through `kernels.load()`, because importing this compiles.
+
+Each function has a twin of the same name in `crystalrl.backends.numpy_tree`; tests compare the two on the same random numbers. (The
+loops over neighbour lists are in `crystalrl.backends.numba_graph`; their twins are in the tests.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from crystalrl.backends import BELOW_ONE, FAN, GOLDEN, MIX_1, MIX_2, UNLABELLED
+
+TOP = 1
+"""A walk begins at a single root."""
+
+jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+golden, mix_1, mix_2 = np.uint64(GOLDEN), np.uint64(MIX_1), np.uint64(MIX_2)
+s30, s27, s31, s11, one = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11), np.uint64(1)
+
+
+@jit
+def _mix(x: Any) -> Any:
+    x = (x ^ (x >> s30)) * mix_1
+    x = (x ^ (x >> s27)) * mix_2
+    return x ^ (x >> s31)
+
+
+@jit
+def fill_uniform(key: Any, tick: Any, out: Any) -> None:
+    """key uint64[L], tick uint64 → out float64[L, B] in [0, 1)."""
+    for lane in range(out.shape[0]):
+        state = _mix(key[lane] + (tick + one) * golden)
+        for b in range(out.shape[1]):
+            state = state + golden
+            out[lane, b] = np.float64(_mix(state) >> s11) * 2.0**-53
+
+
+@jit
+def fill_integers(key: Any, tick: Any, count: Any, out: Any) -> None:
+    """key uint64[L], tick uint64, count int64[L] → out int64[L, B] uniform in 0 … count − 1."""
+    for lane in range(out.shape[0]):
+        state = _mix(key[lane] + (tick + one) * golden)
+        for b in range(out.shape[1]):
+            state = state + golden
+            out[lane, b] = np.int64(np.float64(_mix(state) >> s11) * 2.0**-53 * count[lane])
+
+
+@jit
+def examine(slot: Any, error: Any, magnitude: Any) -> Any:
+    """Lowest and highest slot, and whether all errors are finite; magnitude = |error|. All of one size, flat."""
+    low, high, finite = slot[0], slot[0], True
+    for b in range(len(slot)):
+        low, high = min(low, slot[b]), max(high, slot[b])
+        magnitude[b] = abs(error[b])
+        finite = finite and np.isfinite(error[b])
+    return low, high, finite
+
+
+@jit
+def below(slot: Any, number: Any) -> bool:
+    """Whether all slots [L, B] are less than their lane's number i64[L]."""
+    for lane in range(slot.shape[0]):
+        for b in range(slot.shape[1]):
+            if slot[lane, b] >= number[lane]:
+                return False
+    return True
+
+
+@jit
+def holds(label: Any, claims: Any, slot: Any) -> bool:
+    """Whether every slot [L, B] is labelled, or was when it was drawn."""
+    for lane in range(slot.shape[0]):
+        for b in range(slot.shape[1]):
+            if label[lane, slot[lane, b]] == UNLABELLED and claims[lane, slot[lane, b], 1] < 0:
+                return False
+    return True
+
+
+@jit
+def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
+    """Draw one slot per uniform; slot and share [L, B].
+
+    tree = (weight f32[L, N], label u8[L, N], sums f64[L, S, M], claims i32[L, N, 2], offsets). Level by level for the
+    whole batch, not draw by draw: then the cache misses of different draws overlap. Children are counted without a
+    branch, because where a draw falls cannot be predicted.
+    """
+    weight, label, sums, claims, offsets = tree
+    size, labelled = uniform.shape[1], label.shape[1] > 0
+    rest, inside = np.empty(size), np.empty(size)
+    for lane in range(uniform.shape[0]):
+        for b in range(size):
+            inside[b] = sums[lane, stratum[lane, b], offsets[-1]]
+            rest[b] = uniform[lane, b] * inside[b]
+            share[lane, b] = inside[b]
+            slot[lane, b] = 0
+        for level in range(len(offsets) - 2, -1, -1):
+            for b in range(size):
+                s, base = stratum[lane, b], offsets[level] + slot[lane, b] * FAN
+                left = min(rest[b], inside[b] * BELOW_ONE)
+                running, before, child = 0.0, 0.0, 0
+                for j in range(FAN - 1):
+                    running += sums[lane, s, base + j]
+                    child += running <= left
+                    before = running if running <= left else before
+                rest[b], inside[b] = left - before, sums[lane, s, base + child]
+                slot[lane, b] = slot[lane, b] * FAN + child
+        for b in range(size):
+            s, base = stratum[lane, b], slot[lane, b] * FAN
+            left = min(rest[b], inside[b] * BELOW_ONE)
+            running, child = 0.0, 0
+            for j in range(FAN - 1):
+                mine = not labelled or label[lane, base + j] == s
+                running += np.float64(weight[lane, base + j]) if mine else 0.0
+                child += running <= left
+            slot[lane, b] = base + child
+            share[lane, b] = np.float64(weight[lane, base + child]) / share[lane, b]
+        for b in range(size):
+            claims[lane, slot[lane, b], 1] = claims[lane, slot[lane, b], 0]
+
+
+@jit
+def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: Any, slot: Any, out: Any) -> None:
+    """Draw, and weigh: out f32[L, B] = (count·share)^(−β) over its largest in the lane, times the gate.
+
+    random = (key u64[L], tick u64); count f64[L, S], beta f64[L, 1]; gate = (c f32[L, N], power f64[L, 1], floor
+    f64[L, 1]): max((1 − c)^power, floor), or 1 if c is empty.
+    """
+    key, tick = random
+    c, power, floor = gate
+    share, uniform = np.empty(stratum.shape), np.empty(stratum.shape)
+    fill_uniform(key, tick, uniform)
+    descend(tree, uniform, stratum, slot, share)
+    for lane in range(share.shape[0]):
+        highest = 0.0
+        for b in range(share.shape[1]):
+            share[lane, b] = (share[lane, b] * count[lane, stratum[lane, b]]) ** -beta[lane, 0]
+            highest = max(highest, share[lane, b])
+        for b in range(share.shape[1]):
+            out[lane, b] = share[lane, b] / highest
+            if c.shape[1] > 0:
+                plastic = (1.0 - np.float64(c[lane, slot[lane, b]])) ** power[lane, 0]
+                out[lane, b] *= max(plastic, floor[lane, 0])
+
+
+@jit
+def _sum_leaves(tree: Any, lane: int, s: Any, node: int) -> None:
+    weight, label, sums, _, _ = tree
+    labelled, total = label.shape[1] > 0, 0.0
+    for j in range(node * FAN, node * FAN + FAN):
+        mine = not labelled or label[lane, j] == s
+        total += np.float64(weight[lane, j]) if mine else 0.0
+    sums[lane, s, node] = total
+
+
+@jit
+def _sum_nodes(tree: Any, level: int, lane: int, s: Any, node: int) -> None:
+    sums, offsets = tree[2], tree[4]
+    total, base = 0.0, offsets[level - 1] + node * FAN
+    for j in range(base, base + FAN):
+        total += sums[lane, s, j]
+    sums[lane, s, offsets[level] + node] = total
+
+
+@jit
+def raise_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
+    """Set weight and label of slots [L, B] in order (a negative slot is skipped) and recompute the sums above."""
+    weight, label, sums, _, offsets = tree
+    labelled, strata, size = label.shape[1] > 0, sums.shape[1], slot.shape[1]
+    old, node = np.zeros(size, np.uint8), np.empty(size, np.int64)
+    for lane in range(slot.shape[0]):
+        for b in range(size):
+            i = slot[lane, b]
+            node[b] = i // FAN if i >= 0 else -1
+            if i >= 0:
+                weight[lane, i] = value[lane, b]
+            if i >= 0 and labelled:
+                old[b] = label[lane, i]
+                label[lane, i] = new_label[lane, b]
+        for level in range(len(offsets)):
+            nodes = (offsets[level] - offsets[level - 1]) // FAN
+            if level > 0 and nodes * strata <= size:  # the whole level costs less
+                for s in range(strata):
+                    for k in range(nodes):
+                        _sum_nodes(tree, level, lane, s, k)
+                continue
+            for b in range(size):
+                if node[b] < 0:
+                    continue
+                if level > 0:
+                    node[b] //= FAN
+                for s in (old[b], new_label[lane, b]):
+                    if s < strata and level == 0:
+                        _sum_leaves(tree, lane, s, node[b])
+                    elif s < strata:
+                        _sum_nodes(tree, level, lane, s, node[b])
+                    if new_label[lane, b] == old[b]:
+                        break
+
+
+@jit
+def raise_one(tree: Any, slot: int, value: float, new: int) -> None:
+    """Set weight and label of one slot of the only lane, which holds something new, and recompute the sums above."""
+    weight, label, sums, claims, offsets = tree
+    old = np.uint8(new)
+    claims[0, slot, 0] += 1
+    weight[0, slot] = value
+    if label.shape[1] > 0:
+        old = label[0, slot]
+        label[0, slot] = new
+    for s in (old, np.uint8(new)):
+        if s < sums.shape[1]:
+            node = slot // FAN
+            _sum_leaves(tree, 0, s, node)
+            for level in range(1, len(offsets)):
+                node //= FAN
+                _sum_nodes(tree, level, 0, s, node)
+        if new == old:
+            break
+
+
+@jit
+def learn(tree: Any, state: Any, slot: Any, magnitude: Any, epsilon: float, exponent: Any, highest: Any) -> None:
+    """Reweigh drawn slots with (magnitude + ε)^exponent, except those renewed since.
+
+    state = (c, error) f32[L, N], both empty for a single stratum. With phases: glass weighs √c as much and crystal
+    c, whatever the error, and `error` is written.
+    """
+    claims, label, (c, error) = tree[3], tree[1], state
+    mark = np.zeros(slot.shape, np.uint8)
+    kept, value = np.empty(slot.shape, np.int64), np.empty(slot.shape, np.float32)
+    for lane in range(slot.shape[0]):
+        for b in range(slot.shape[1]):
+            i = slot[lane, b]
+            held = claims[lane, i, 1]
+            kept[lane, b] = -1 if held >= 0 and held != claims[lane, i, 0] else i
+            value[lane, b] = (np.float64(magnitude[lane, b]) + epsilon) ** exponent[lane, 0]
+            if kept[lane, b] >= 0:
+                highest[lane] = max(highest[lane], value[lane, b])
+            if kept[lane, b] >= 0 and c.shape[1] > 0:
+                error[lane, i] = magnitude[lane, b]
+                mark[lane, b] = label[lane, i]
+                if mark[lane, b] == 1:
+                    value[lane, b] *= np.sqrt(c[lane, i])
+                elif mark[lane, b] == 2:
+                    value[lane, b] = c[lane, i]
+                value[lane, b] = max(value[lane, b], np.float32(epsilon))
+        for b in range(slot.shape[1]):
+            claims[lane, slot[lane, b], 1] = -1
+    raise_sums(tree, kept, value, mark)
+
+
+@jit
+def build_sums(tree: Any) -> None:
+    """Recompute every sum from the leaves."""
+    weight, label, sums, _, offsets = tree
+    labelled = label.shape[1] > 0
+    sums[:] = 0.0
+    for lane in range(weight.shape[0]):
+        for i in range(weight.shape[1]):
+            s = label[lane, i] if labelled else 0
+            if s < sums.shape[1]:
+                sums[lane, s, i // FAN] += np.float64(weight[lane, i])
+        for s in range(sums.shape[1]):
+            for level in range(1, len(offsets)):
+                first, above = offsets[level - 1], offsets[level]
+                for j in range(above - first):
+                    sums[lane, s, above + j // FAN] += sums[lane, s, first + j]

@@ -1,0 +1,216 @@
+"""NumPy twins of `crystalrl.backends.numba_tree`, for CPUs without numba: the same functions, the same arguments.
+
+NumPy pays per call, not per element. So a draw takes a running sum over the first level of at most TOP nodes, searches
+it, and walks only below it. Slots are the same as with numba for the same uniforms, but for a uniform within rounding
+(1e-15) of the border between two nodes.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from crystalrl.backends import BELOW_ONE, FAN, GOLDEN, MIX_1, MIX_2, UNLABELLED, mix_int
+
+TOP = 4096
+"""Where a running sum is cheaper than walking further up."""
+
+golden, mix_1, mix_2 = np.uint64(GOLDEN), np.uint64(MIX_1), np.uint64(MIX_2)
+s30, s27, s31, s11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+
+
+def _mix(x: Any) -> Any:
+    """In place."""
+    x ^= x >> s30
+    x *= mix_1
+    x ^= x >> s27
+    x *= mix_2
+    x ^= x >> s31
+    return x
+
+
+def fill_uniform(key: Any, tick: Any, out: Any) -> None:
+    begin = (int(tick) + 1) * GOLDEN
+    start = np.array([[mix_int(lane + begin)] for lane in key.tolist()], np.uint64)
+    x = start + np.arange(1, out.shape[1] + 1, dtype=np.uint64) * golden
+    np.multiply(_mix(x) >> s11, 2.0**-53, out=out)
+
+
+def fill_integers(key: Any, tick: Any, count: Any, out: Any) -> None:
+    uniform = np.empty(out.shape)
+    fill_uniform(key, tick, uniform)
+    np.multiply(uniform, count[:, None], out=out, casting="unsafe")
+
+
+def examine(slot: Any, error: Any, magnitude: Any) -> Any:
+    np.abs(error, out=magnitude)
+    return slot.min(), slot.max(), bool(magnitude.max() < np.inf)  # NaN spreads to the largest
+
+
+def below(slot: Any, number: Any) -> bool:
+    return bool((slot.max(-1) < number).all())
+
+
+def holds(label: Any, claims: Any, slot: Any) -> bool:
+    lane = _lanes(slot)
+    there = label[lane, slot] != UNLABELLED
+    return bool(there.all()) or bool((there | (claims[lane, slot, 1] >= 0)).all())
+
+
+def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
+    weight, label, sums, claims, _ = tree
+    offsets = tree[4].tolist()
+    lanes, strata, nodes = sums.shape
+    lane = np.arange(lanes).repeat(uniform.shape[1]) if lanes > 1 else 0
+    row = lane * strata + stratum.reshape(-1) if strata > 1 else lane
+    running = np.zeros((lanes * strata, nodes - offsets[-1] + 1))
+    np.add.accumulate(sums[:, :, offsets[-1] :].reshape(lanes * strata, -1), axis=1, out=running[:, 1:])
+    total = running[row, -1]
+    rest = np.minimum(uniform.reshape(-1) * total, total * BELOW_ONE)
+    node = _search(running, rest, row)
+    rest -= running[row, node]
+    for offset in offsets[-2::-1]:
+        members = sums.reshape(-1, FAN).take(node + (row * nodes + offset) // FAN, axis=0)
+        node, rest = _choose(members, node, rest)
+    family = node + lane * (weight.shape[1] // FAN)
+    members = weight.reshape(-1, FAN).take(family, axis=0)
+    if strata > 1:
+        members *= label.reshape(-1, FAN).take(family, axis=0) == stratum.reshape(-1, 1)
+    node, _ = _choose(members, node, rest)
+    slot.reshape(-1)[:] = node
+    node += lane * weight.shape[1]
+    np.divide(weight.reshape(-1).take(node), total, out=share.reshape(-1))
+    pairs = claims.reshape(-1, 2)
+    pairs[node, 1] = pairs[node, 0]
+
+
+def _search(running: Any, rest: Any, row: Any) -> Any:
+    """Node in whose interval `rest` [K] falls, in its row of `running`, which begins with a zero."""
+    if len(running) == 1:
+        return running[0, 1:].searchsorted(rest, side="right")
+    node = np.empty(rest.shape, np.int64)
+    for i, sums in enumerate(running[:, 1:]):
+        mine = row == i
+        node[mine] = sums.searchsorted(rest[mine], side="right")
+    return node
+
+
+def _choose(members: Any, node: Any, rest: Any) -> tuple[Any, Any]:
+    """The child of `node` [K] in whose interval `rest` falls, and what remains of `rest` inside it; members [K, fan].
+
+    `rest` is first brought below the sum of the members, from which rounding may have lifted it; so the first running
+    sum above it exists and belongs to a member of positive weight.
+    """
+    size = len(members)
+    running = np.zeros((FAN + 1, size))
+    running[1:] = members.T
+    for before, after in pairwise(running):
+        after += before
+    rest = np.minimum(rest, running[-1] * BELOW_ONE)
+    child = (running[1:] <= rest).argmin(0)
+    rest -= running.reshape(-1).take(child * size + np.arange(size))
+    return node * FAN + child, rest
+
+
+def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: Any, slot: Any, out: Any) -> None:
+    c, power, floor = gate
+    share, uniform = np.empty(stratum.shape), np.empty(stratum.shape)
+    fill_uniform(random[0], random[1], uniform)
+    descend(tree, uniform, stratum, slot, share)
+    share *= count if count.shape[1] == 1 else count[_lanes(slot), stratum]
+    np.power(share, -beta, out=share)
+    np.divide(share, share.max(-1, keepdims=True), out=out, casting="same_kind")
+    if c.shape[1] > 0:
+        plastic = (1.0 - c[_lanes(slot), slot].astype(np.float64)) ** power
+        np.multiply(out, np.maximum(plastic, floor), out=out, casting="same_kind")
+
+
+def raise_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
+    """A negative slot becomes the last padding leaf, whose weight is always 0."""
+    weight, label, sums, _, offsets = tree
+    if slot.min() < 0:
+        kept = slot >= 0
+        slot, value = np.where(kept, slot, weight.shape[1] - 1), value * kept
+        new_label = np.where(kept, new_label, UNLABELLED)
+    (lanes, strata, nodes), values = sums.shape, sums.reshape(-1)
+    flat = _flat(slot, weight.shape[1])
+    weight.reshape(-1)[flat] = value
+    leaves = _family(weight, flat // FAN)
+    if strata > 1:
+        label.reshape(-1)[flat] = new_label
+        leaves = leaves * (_family(label, flat // FAN) == np.arange(strata)[:, None, None])
+    first = np.arange(lanes * strata).reshape(lanes, strata).T[..., None] * nodes  # of each stratum and lane: [S, L, 1]
+    node = slot // FAN
+    values[first + node] = _in_order(leaves)
+    for below, offset in pairwise(offsets.tolist()):
+        node = node // FAN
+        if offset - below <= FAN * slot.shape[1]:  # no more nodes than slots: the whole level costs less
+            _raise_level(sums, below, offset)
+        else:
+            values[first + offset + node] = _in_order(_family(sums, (first + below) // FAN + node))
+
+
+def _flat(slot: Any, width: int) -> Any:
+    """Where slots [L, B] lie in a flat array of lanes of such a width."""
+    return slot if len(slot) == 1 else slot + _lanes(slot) * width
+
+
+def _lanes(slot: Any) -> Any:
+    """Number of each lane [L, 1]."""
+    return np.arange(len(slot))[:, None]
+
+
+def _family(values: Any, family: Any) -> Any:
+    """Members float64[fan, S, L, B] of families [S, L, B] or [L, B], numbered over all rows of `values`."""
+    members = values.reshape(-1, FAN).take(family.reshape(-1), axis=0)
+    return members.T.astype(np.float64, order="C").reshape(FAN, -1, *family.shape[-2:])
+
+
+def _in_order(children: Any) -> Any:
+    """Sum over the first axis in order, as numba adds; a single column would be summed by halves."""
+    if children[0].size == 1:
+        return np.add.accumulate(children, axis=0)[-1]
+    return np.add.reduce(children, axis=0)
+
+
+def _raise_level(sums: Any, below: int, offset: int) -> None:
+    """Recompute all nodes of the level at `offset` from the level at `below`."""
+    children = sums[:, :, below:offset].reshape(*sums.shape[:2], -1, FAN)
+    sums[:, :, offset : offset + children.shape[2]] = _in_order(np.ascontiguousarray(np.moveaxis(children, -1, 0)))
+
+
+def raise_one(tree: Any, slot: int, value: float, new: int) -> None:
+    tree[3][0, slot, 0] += 1
+    raise_sums(tree, np.array([[slot]]), np.array([[value]]), np.array([[new]], np.uint8))
+
+
+def learn(tree: Any, state: Any, slot: Any, magnitude: Any, epsilon: float, exponent: Any, highest: Any) -> None:
+    (weight, label, _, claims, _), (c, error) = tree, state
+    flat, pairs = _flat(slot, weight.shape[1]), claims.reshape(-1, 2)
+    pair = pairs.take(flat, axis=0)
+    pairs[flat, 1] = -1
+    generation, claimed = pair[..., 0], pair[..., 1]
+    stale = (claimed != generation) & (claimed >= 0)
+    base = ((magnitude.astype(np.float64) + epsilon) ** exponent).astype(np.float32)
+    some = stale.any()
+    np.maximum(highest, (np.where(stale, 0, base) if some else base).max(-1), out=highest)
+    mark, value = np.zeros(slot.shape, np.uint8), base
+    if c.shape[1] > 0:
+        lane, mark = _lanes(slot), label.reshape(-1).take(flat)
+        own = c[lane, slot]
+        value = np.where(mark == 2, own, np.where(mark == 1, base * np.sqrt(own), base))
+        value = np.maximum(value, np.float32(epsilon))
+        error[lane, np.where(stale, error.shape[1] - 1, slot)] = magnitude
+    raise_sums(tree, np.where(stale, -1, slot) if some else slot, value, mark)
+
+
+def build_sums(tree: Any) -> None:
+    weight, label, sums, _, offsets = tree
+    leaves, labels = (np.ascontiguousarray(x.reshape(len(x), -1, FAN).transpose(2, 0, 1)) for x in (weight, label))
+    for s in range(sums.shape[1]):
+        mine = leaves.astype(np.float64) if sums.shape[1] == 1 else leaves * (labels == s).astype(np.float64)
+        sums[:, s, : leaves.shape[2]] = _in_order(mine)
+    for below, offset in pairwise(offsets.tolist()):
+        _raise_level(sums, below, offset)

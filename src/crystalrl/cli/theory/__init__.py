@@ -1,0 +1,97 @@
+"""`crystalrl theory …`: show a law, design a memory, check the paper's claims, write the guide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import track
+from rich.table import Table
+
+from crystalrl.cli.theory.options import Claims, Guide, Show
+from crystalrl.theory import Wish, claims, design
+
+VERDICT_STYLE = {
+    "true": "green",
+    "conditional": "yellow",
+    "false": "red",
+    "unverifiable": "cyan",
+    "underspecified": "cyan",
+}
+
+
+def show(options: Show, console: Console) -> None:
+    """Summary, a plot in the terminal and, if asked, a figure."""
+    from crystalrl.cli.theory import plots, terminal
+
+    options.thresholds  # noqa: B018  refuses impossible thresholds before anything is printed
+    console.print(terminal.summary(options))
+    console.print(terminal.path_plot(options))
+    if options.plot is not None:
+        plots.draw_show(options, options.plot)
+        console.print(f"wrote {options.plot}")
+
+
+def design_memory(wish: Wish, console: Console) -> None:
+    """Parameters from wishes."""
+    from crystalrl.cli.theory import terminal
+
+    console.print(terminal.design_table(design(wish)))
+
+
+def check_claims(options: Claims, console: Console) -> None:
+    """The ledger on the terminal, or as a page."""
+    evidence = claims.with_evidence(options.verdict)
+    rows = list(track(evidence, "checking", claims.count(options.verdict), console=console, transient=True))
+    if options.write is not None:
+        from crystalrl.cli.theory import pages
+
+        options.write.parent.mkdir(parents=True, exist_ok=True)
+        options.write.write_text(pages.claims_page(rows))
+        console.print(f"wrote {len(rows)} claims to {options.write}")
+        return
+    table = Table(title="claims of the paper", show_lines=True)
+    for heading in ("where", "says", "verdict", "evidence", "instead"):
+        table.add_column(heading)
+    for _, claim, found in rows:
+        verdict = f"[{VERDICT_STYLE[claim.verdict]}]{claim.verdict}[/]"
+        table.add_row(claim.where, escape(claim.says), verdict, escape(found), escape(claim.instead))
+    console.print(table)
+
+
+def write_guide(options: Guide, console: Console) -> None:
+    """The guide page and its figures."""
+    from crystalrl.cli.theory import pages
+
+    with console.status("computing the guide"):
+        written = pages.write_guide(options.write)
+    for path in written:
+        console.print(f"wrote {path}")
+
+
+COMMANDS: dict[type, tuple[str, Callable[[Any, Console], None]]] = {
+    Show: ("show", show),
+    Wish: ("design", design_memory),
+    Claims: ("claims", check_claims),
+    Guide: ("guide", write_guide),
+}
+
+
+def main(argv: Sequence[str] | None = None, console: Console | None = None) -> int:
+    """Run one command; 0 on success, 2 when the input is refused."""
+    import tyro
+
+    choices: Any = None
+    for options, (name, _) in COMMANDS.items():
+        choice: Any = Annotated[options, tyro.conf.subcommand(name), tyro.conf.OmitArgPrefixes, tyro.conf.SuppressFixed]
+        choices = choice if choices is None else choices | choice
+    chosen = tyro.cli(choices, args=argv, prog="crystalrl theory", description=__doc__)
+    console = console or Console()
+    try:
+        COMMANDS[type(chosen)][1](chosen, console)
+    except ValueError as refusal:
+        console.print(f"[red]refused:[/] {escape(str(refusal))}")
+        return 2
+    return 0

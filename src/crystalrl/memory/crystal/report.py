@@ -1,0 +1,143 @@
+"""What a consolidation did, in numbers and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from crystalrl.dynamics import CRYSTAL, EMPTY, PHASES
+from crystalrl.memory.crystal.ledger import CrystalLedger
+
+BINS = 10
+
+
+@dataclass(frozen=True)
+class Consolidation:
+    """Report of one consolidation. Every number is float64[L] on CPU, one per lane; `scalars` averages over lanes.
+
+    In `values`:
+    liquid, glass, crystal                     experiences in each phase
+    …_share                                    of the phase's capacity that is in use
+    c_mean_…, c_variance_…                     of c in each phase (NaN: empty)
+    utility, error                             means over all experiences
+    to_glass, to_crystal, to_liquid, melted    moves between phases (melted: crystals that fell back)
+    streak_evicted, crystal_dropped, glass_evicted, liquid_evicted, refused
+                                               experiences given up, or not admitted, and why
+    contradicted                               experiences flagged by the rule of interference
+    suspicion                                  mean W over glass and crystal
+    td_weight_…, anchor_weight_…               share of a batch's TD and anchor loss weight carried by each phase
+    contexts                                   effective number of contexts among crystals (1/Σp²; NaN: no ids)
+    at_one                                     share of experiences at c = 1
+    clipped                                    share of |δ| clipped when scaled
+    epsilon, delta_r                           distance and reward difference used by the rule
+    time_step                                  mean Δt
+    evaluated                                  experiences evaluated in this call
+    """
+
+    values: Mapping[str, Tensor]
+    histogram: Tensor
+    """int64[L, 3, 10]: c of liquid, glass, crystal in ten equal bins of [0, 1]."""
+    seconds: Mapping[str, float]
+    """Wall-clock time per stage."""
+    warnings: tuple[str, ...]
+    """What looks unhealthy, in plain language."""
+
+    def scalars(self) -> dict[str, float]:
+        """Everything a logger wants, averaged over the lanes (which have a value), and the seconds as seconds_…"""
+        means = {name: float(value.nanmean()) for name, value in self.values.items()}
+        return means | {f"seconds_{stage}": taken for stage, taken in self.seconds.items()}
+
+
+def phase_statistics(ledger: CrystalLedger) -> dict[str, Tensor]:
+    """Counts, moments and loss weights by phase, [L] each, on the ledger's device."""
+    phase, c = ledger.phase, ledger.c.to(torch.float64)
+    occupied = phase != EMPTY
+    count = occupied.sum(-1).clamp_min(1)
+    out = {
+        "utility": (ledger.utility * occupied).sum(-1) / count,
+        "error": (ledger.error * occupied).sum(-1) / count,
+        "at_one": ((c >= 1) & occupied).sum(-1) / count,
+    }
+    solid = (phase > 1).sum(-1).clamp_min(1)
+    out["suspicion"] = (ledger.suspicion * (phase > 1)).sum(-1) / solid
+    for number in range(1, CRYSTAL + 1):
+        name, mine = PHASES[number], phase == number
+        members = mine.sum(-1)
+        mean = torch.where(members > 0, (c * mine).sum(-1) / members, torch.nan)
+        spread = (((c - mean[:, None]) ** 2).masked_fill(~mine, 0)).sum(-1) / members
+        out |= {
+            name: members,
+            f"c_mean_{name}": mean,
+            f"c_variance_{name}": torch.where(members > 0, spread, torch.nan),
+        }
+        out[f"{name}_share"] = members / max(ledger.caps[number - 1], 1)
+    return out
+
+
+def histogram(ledger: CrystalLedger) -> Tensor:
+    """int64[L, 3, 10] of c by phase."""
+    place = (ledger.c * BINS).to(torch.int64).clamp(0, BINS - 1)
+    counts = torch.zeros(ledger.lanes, 3, BINS, dtype=torch.int64, device=place.device)
+    for number in range(1, CRYSTAL + 1):
+        counts[:, number - 1].scatter_add_(1, place, (ledger.phase == number).to(torch.int64))
+    return counts
+
+
+def loss_shares(ledger: CrystalLedger, exponent: Tensor, pull: Tensor) -> dict[str, Tensor]:
+    """Expected share [L] of a batch's TD weight and of its anchor strength that each phase carries.
+
+    exponent float64[L, 1]: of the importance weights, as annealed by now; pull float32[L, N]: strength of each
+    experience's anchors.
+    """
+    weight = ledger.tree.weight[:, : ledger.slots].to(torch.float64)
+    shares = torch.tensor(ledger.params.batch, dtype=torch.float64, device=weight.device) * (ledger.filled > 0)
+    gate = ledger.gate.of(ledger.c)
+    td, anchor = [], []
+    for number in range(3):
+        mine = weight * (ledger.phase == number + 1)
+        chance = mine / mine.sum(-1, keepdim=True).clamp_min(1e-300)
+        expected = ledger.filled[:, number : number + 1] * chance
+        importance = torch.where(expected > 0, expected.clamp_min(1e-300) ** -exponent, 0.0)
+        td.append(shares[:, number] * (chance * importance * gate).sum(-1))
+        anchor.append(shares[:, number] * (chance * pull).sum(-1))
+    out: dict[str, Tensor] = {}
+    for kind, parts in (("td_weight", torch.stack(td, -1)), ("anchor_weight", torch.stack(anchor, -1))):
+        whole = parts.sum(-1, keepdim=True)
+        fraction = torch.where(whole > 0, parts / whole.clamp_min(1e-300), 0.0)
+        out |= {f"{kind}_{PHASES[n + 1]}": fraction[:, n] for n in range(3)}
+    return out
+
+
+def effective_contexts(context: Tensor | None, phase: Tensor) -> Tensor:
+    """float64[L]: 1/Σp² over the shares p of the contexts [L, N] among crystals; NaN without contexts or crystals."""
+    if context is None:
+        return torch.full((len(phase),), torch.nan, dtype=torch.float64, device=phase.device)
+    crystal = phase == CRYSTAL
+    _, code = context.unique(return_inverse=True)
+    counts = torch.zeros(len(phase), int(code.max()) + 1, dtype=torch.float64, device=phase.device)
+    counts.scatter_add_(1, code, crystal.to(torch.float64))
+    return counts.sum(-1) ** 2 / (counts**2).sum(-1)
+
+
+def health(values: Mapping[str, Tensor], rule: str) -> tuple[str, ...]:
+    """Plain-language warnings. The paper's healthy ranges are impossible (in a steady state the mean c of liquid stays
+    well below τ_L), so these look at what really goes wrong.
+    """
+    mean = {name: float(value.nanmean()) for name, value in values.items()}
+    found = []
+    if mean["td_weight_crystal"] < 1e-3 and mean["anchor_weight_crystal"] == 0 and mean["crystal"] > 0:
+        found.append(
+            "Crystals carry less than 0.1 % of the loss: stored but not learnt from. Raise w_min, or use anchors."
+        )
+    if rule == "exists" and mean["contradicted"] > 0.5 * (mean["liquid"] + mean["glass"] + mean["crystal"]):
+        found.append("More than half of all experiences count as contradicted: epsilon is large or rewards are noisy.")
+    if mean["at_one"] > 0.5:
+        found.append("More than half of all experiences are at c = 1: without interference or leak every c ends there.")
+    if mean["clipped"] > 0.2:
+        found.append("More than a fifth of the TD errors are clipped: a few are far larger than the rest.")
+    if mean["contexts"] < 2 and mean["crystal_share"] > 0.9:
+        found.append("The crystal store is full and holds one context only: later tasks will leave no crystals.")
+    return tuple(found)

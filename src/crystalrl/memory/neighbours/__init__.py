@@ -1,0 +1,1 @@
+"""Which stored states are near each other."""

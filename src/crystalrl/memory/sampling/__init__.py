@@ -1,0 +1,1 @@
+"""How slots are drawn: the sum tree, priorities, strata."""

@@ -1,0 +1,1 @@
+"""Where experiences are stored: the arena, its layout, and files."""

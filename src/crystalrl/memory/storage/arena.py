@@ -1,0 +1,117 @@
+"""Payload: what was experienced, one packed row per slot. The arena knows nothing of priorities or phases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crystalrl import backends
+from crystalrl.backends import zeros
+from crystalrl.memory.storage.layout import WORD, Layout, column_name
+from crystalrl.memory.storage.spec import StorageSpec
+from crystalrl.types import Observation
+
+
+def available_bytes(device: torch.device) -> int:
+    """Memory that can still be taken on the device."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        with open("/proc/meminfo") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def refuse_if_too_large(wanted: int, device: torch.device, what: str) -> None:
+    """Raise MemoryError, with the numbers, before an allocation that cannot fit."""
+    free = available_bytes(device)
+    if wanted > free:
+        raise MemoryError(f"{what} needs {wanted / 1e9:.3g} GB on {device}, {free / 1e9:.3g} GB available")
+
+
+class Arena:
+    """Rows of L lanes × N slots, as they were written. Which of them count is the ledger's business."""
+
+    def __init__(self, spec: StorageSpec, layout: Layout) -> None:
+        self.spec, self.layout = spec, layout
+        self.lanes, self.slots = spec.lanes or 1, spec.capacity
+        self.device = torch.device(spec.device)
+        self._fused = backends.fused_for(self.device)
+        words, on_cpu = layout.words, self.device.type == "cpu"
+        size = self.lanes * self.slots * words * WORD
+        refuse_if_too_large(size, self.device, f"a memory of {self.lanes} × {self.slots} experiences")
+        stride = self.slots if on_cpu else self.slots + 1  # on CUDA one more, where writes that are skipped go
+        rows = zeros((self.lanes, stride, words), torch.int64, self.device)
+        self.rows, self.flat_rows = rows[:, : self.slots], rows.view(-1, words)
+        self._base = torch.arange(self.lanes, device=self.device)[:, None] * stride
+        self.columns = layout.torch_views(self.flat_rows)
+        """Every field [rows, …] as a view; see `position`."""
+        if on_cpu:
+            self._numpy_rows = self.flat_rows.numpy()
+
+    def write(self, rows: Tensor, slots: Tensor) -> None:
+        """Store rows int64[L, M, W] in slots int64[L, M]; a negative slot is skipped."""
+        if self._fused is not None:
+            self._fused.store_rows(rows.contiguous(), slots, self.flat_rows)
+            return
+        rows = rows.reshape(-1, self.layout.words)
+        if self.device.type == "cpu":
+            kept = slots.numpy().reshape(-1) >= 0
+            flat = (slots + self._base).numpy().reshape(-1)[kept]
+            self._numpy_rows[flat] = rows.numpy()[kept]
+            return
+        flat_slots = (torch.where(slots >= 0, slots, self.slots) + self._base).reshape(-1)
+        self.flat_rows.index_copy_(0, flat_slots, rows)
+
+    def write_one(self, row: NDArray[np.int64], slot: int) -> None:
+        """Store one row int64[W] of the only lane, on CPU."""
+        self._numpy_rows[slot] = row
+
+    def flat(self, slots: Tensor) -> Tensor:
+        """Position [L·B] of slots int64[L, B] in `flat_rows`."""
+        return slots.reshape(-1) if self.lanes == 1 else (slots + self._base).reshape(-1)
+
+    def position(self, lane: Tensor, slot: Tensor) -> Tensor:
+        """Row of `flat_rows` and `columns` that holds a slot of a lane; shapes broadcast."""
+        return slot if self.lanes == 1 else slot + self._base[:, 0][lane]
+
+    def read(self, slots: Tensor) -> Tensor:
+        """Rows int64[L, B, W] of slots int64[L, B]."""
+        return self.flat_rows.index_select(0, self.flat(slots)).view(self.lanes, slots.shape[1], self.layout.words)
+
+    def read_fields(self, slots: Tensor, squeeze: bool) -> dict[str, Any]:
+        """`unpack` of `read` on CPU through NumPy, whose views cost a fifth of torch's; squeeze drops the lane axis."""
+        at = slots.numpy()
+        rows = self._numpy_rows.take(at[0] if squeeze else at + self._base.numpy(), axis=0)
+        views = self.layout.numpy_views(rows, without="ending")
+        return self._by_role({name: torch.from_numpy(view) for name, view in views.items()})
+
+    def unpack(self, rows: Tensor) -> dict[str, Any]:
+        """Fields of rows by role: obs, action, reward, next_obs, discount, context (or None)."""
+        return self._by_role(self.layout.torch_views(rows))
+
+    def _by_role(self, views: Mapping[str, Tensor]) -> dict[str, Any]:
+        return {
+            "obs": self._observation(views, "obs"),
+            "action": views["action"],
+            "reward": views["reward"],
+            "next_obs": self._observation(views, "next_obs"),
+            "discount": views["discount"],
+            "context": views.get("context"),
+        }
+
+    def _observation(self, views: Mapping[str, Tensor], role: str) -> Observation:
+        if not isinstance(self.spec.obs, Mapping):
+            return views[role]
+        return {name: views[column_name(role, name)] for name in self.spec.obs}
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes

@@ -1,0 +1,86 @@
+"""n-step returns at insertion: rows wait here until n rewards are summed or the episode ends."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from crystalrl.memory.storage.arena import Arena
+from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED
+
+
+class NStep:
+    """The unfinished windows of each environment.
+
+    Invariant: place 0 holds the oldest; `length[l, e, k]` rewards are summed in window k, and 0 marks a free place;
+    between calls at most n − 1 windows of an environment are open.
+    """
+
+    def __init__(self, arena: Arena) -> None:
+        spec, layout = arena.spec, arena.layout
+        self.layout, self.gamma, self.n = layout, spec.gamma, spec.n_step
+        shape = (arena.lanes, spec.envs, spec.n_step)
+        self.rows = torch.zeros(*shape, layout.words, dtype=torch.int64, device=arena.device)
+        self.last = torch.zeros(*shape[:2], layout.words, dtype=torch.int64, device=arena.device)
+        self.reward = torch.zeros(*shape, dtype=torch.float64, device=arena.device)
+        self.length = torch.zeros(*shape, dtype=torch.int64, device=arena.device)
+
+    def push(self, rows: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+        """Add one-step rows int64[L, E, W] where valid bool[L, E]; the windows this closes.
+
+        Returns rows int64[L, E·n, W], oldest first within each environment, and which of them are real, bool[L, E·n].
+        """
+        columns = self.layout.torch_views(rows)
+        place = (self.length > 0).sum(-1)
+        here = valid[..., None] & (torch.arange(self.n, device=rows.device) == place[..., None])
+        growing = valid[..., None] & ((self.length > 0) | here)
+        step = self.gamma ** self.length.to(torch.float64) * columns["reward"].to(torch.float64)[..., None]
+        reward = torch.where(growing, torch.where(here, 0.0, self.reward) + step, self.reward)
+        if reward.device.type == "cpu" and not bool(torch.isfinite(reward.to(torch.float32)).all()):
+            raise ValueError("reward: wanted rewards whose n-step sum is finite in float32, got a larger sum")
+        self.reward.copy_(reward)
+        self.rows.copy_(torch.where(here[..., None], rows[:, :, None], self.rows))
+        self.last.copy_(torch.where(valid[..., None], rows, self.last))
+        self.length += growing
+        ended = valid & (columns["ending"] > 0)
+        closing = growing & (ended[..., None] | (self.length == self.n))
+        return self._close(closing, columns["ending"])
+
+    def flush(self, ended: Tensor) -> tuple[Tensor, Tensor]:
+        """Close all windows of the environments bool[L, E] as truncated: they bootstrap from the last observation."""
+        truncated = torch.full(ended.shape, TRUNCATED, dtype=torch.uint8, device=ended.device)
+        return self._close(ended[..., None] & (self.length > 0), truncated)
+
+    def _close(self, closing: Tensor, ending: Tensor) -> tuple[Tensor, Tensor]:
+        out = self.rows.clone()
+        columns, last = self.layout.torch_views(out), self.layout.torch_views(self.last)
+        for name, column in columns.items():
+            if name.split(".")[0] == "next_obs":
+                column.copy_(last[name].unsqueeze(2).expand_as(column))
+        going_on = ((ending & TERMINATED) == 0)[..., None]
+        columns["reward"].copy_(self.reward)
+        columns["discount"].copy_(self.gamma ** self.length.to(torch.float64) * going_on)
+        columns["ending"].copy_(ending[..., None].expand_as(closing))
+        self._drop(closing)
+        return out.flatten(1, 2), closing.flatten(1, 2)
+
+    def _drop(self, closed: Tensor) -> None:
+        """Forget closed windows and move the open ones to the front. The closed ones are the oldest, so this shifts."""
+        places = torch.arange(self.n, device=closed.device)
+        source = places + closed.sum(-1, keepdim=True)
+        kept = (source < self.n).to(torch.int64)
+        source = source.clamp_max(self.n - 1)
+        self.length.copy_(self.length.gather(-1, source) * kept)
+        self.reward.copy_(self.reward.gather(-1, source) * kept)
+        self.rows.copy_(self.rows.gather(2, source[..., None].expand_as(self.rows)))
+
+    def clear(self) -> None:
+        self.length.zero_()  # in place: `tensors` hands out live ones
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"rows": self.rows, "last": self.last, "reward": self.reward, "length": self.length}
+
+    def check(self) -> None:
+        open_windows = self.length > 0
+        if bool((open_windows[..., 1:] & ~open_windows[..., :-1]).any()) or bool((self.length >= self.n).any()):
+            raise AssertionError("n-step: windows are not packed oldest first, or one is overdue")

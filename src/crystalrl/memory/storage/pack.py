@@ -1,0 +1,203 @@
+"""What comes in: a transition is checked here, once, and laid out as packed rows. Nothing is stored yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED, Layout, column_name
+from crystalrl.memory.storage.spec import Shape, StorageSpec
+from crystalrl.types import ArrayLike, Transition
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+class Intake:
+    """The boundary for experiences. Invariant: what `pack` returns is finite and of the declared shapes and dtypes.
+
+    Exception, documented: tensors given on a CUDA device are not looked at, because that would wait for the device; bad
+    values set `corrupt`, which `check` raises.
+    """
+
+    def __init__(self, spec: StorageSpec, layout: Layout) -> None:
+        self.spec, self.layout = spec, layout
+        self.lanes, self.device = spec.lanes or 1, torch.device(spec.device)
+        on_cpu = self.device.type == "cpu"
+        self.corrupt = torch.zeros((), dtype=torch.bool, device=self.device)
+        self.scratch = torch.zeros(self.lanes, spec.envs, layout.words, dtype=torch.int64, pin_memory=not on_cpu)
+        self.scratch_row = self.scratch.numpy()[0, 0]
+        self._columns = layout.numpy_views(self.scratch.numpy())
+        self._spans = layout.float_spans(self.scratch.numpy())
+        self._lead, self._plain = self._leading_shapes(), not isinstance(spec.obs, Mapping)
+        self._shapes = {name: [(*lead, *f.shape) for lead in self._lead] for name, f in layout.fields.items()}
+        self._copied = None if on_cpu else torch.cuda.Event()
+
+    def pack(self, t: Transition) -> Tensor:
+        """Check a transition and lay it out as rows int64[L, E, W] on the arena's device.
+
+        On CPU the rows are a scratch buffer that the next call overwrites. Nothing is stored yet.
+        """
+        if self.device.type == "cuda" and isinstance(t.reward, Tensor) and t.reward.is_cuda:
+            return self._pack_on_device(t)
+        if self._copied is not None:
+            self._copied.synchronize()
+        if self._plain:
+            self._put("obs", t.obs)  # type: ignore[arg-type]
+            self._put("next_obs", t.next_obs)  # type: ignore[arg-type]
+        else:
+            for role, given in (("obs", t.obs), ("next_obs", t.next_obs)):
+                for name in self.spec.obs_shapes:
+                    self._put(column_name(role, name), _part(given, role, name, self.spec))
+        self._put("action", t.action)
+        self._put("reward", t.reward)
+        terminated, truncated = self._flag("terminated", t.terminated), self._flag("truncated", t.truncated)
+        self._columns["ending"][...] = terminated * TERMINATED + truncated * TRUNCATED
+        self._columns["discount"][...] = self.spec.gamma * (1 - terminated)
+        self._put_context(t.context)
+        self._refuse_values()
+        if self._copied is None:
+            return self.scratch
+        rows = self.scratch.to(self.device, non_blocking=True)
+        self._copied.record()
+        return rows
+
+    def _leading_shapes(self) -> tuple[Shape, ...]:
+        """Leading shapes a field may have: [L, E] with lanes; [E], or nothing for one environment, without."""
+        if self.spec.lanes is not None:
+            return ((self.lanes, self.spec.envs),)
+        return ((), (1,)) if self.spec.envs == 1 else ((self.spec.envs,),)
+
+    def _put(self, name: str, value: ArrayLike) -> None:
+        """Copy one field into the scratch rows; leading axes of size one are added by broadcasting."""
+        column = self._columns[name]
+        if type(value) is float and column.size == 1 and column.dtype == np.float32 and -LARGEST < value < LARGEST:
+            column.fill(value)  # a plain reward of a single environment
+            return
+        array = value if type(value) is np.ndarray else _array(value)
+        if array.shape not in self._shapes[name]:
+            wanted = " or ".join(map(str, self._shapes[name]))
+            raise ValueError(f"{name}: wanted shape {wanted}, got {array.shape}")
+        if array.dtype == column.dtype:
+            column[...] = array
+            return
+        _refuse_kind(name, array, column.dtype)
+        with np.errstate(over="ignore"):  # too large for the stored dtype: infinite, and refused as such
+            column[...] = array
+
+    def _put_context(self, value: ArrayLike | None) -> None:
+        self._refuse_context(value)
+        if value is not None:
+            array = _array(value)
+            self._put("context", np.broadcast_to(array, self._lead[-1]) if array.ndim == 0 else array)
+
+    def _refuse_context(self, value: ArrayLike | None) -> None:
+        if (value is not None) != self.spec.context:
+            wanted = "an integer id" if self.spec.context else "none (the memory was built with context=False)"
+            raise ValueError(f"context: wanted {wanted}, got {value!r}")
+
+    def _flag(self, name: str, value: ArrayLike) -> Any:
+        """A boolean or 0/1 flag as an integer or integer array."""
+        if isinstance(value, bool | np.bool_):
+            return int(value)
+        array = _array(value)
+        if array.ndim and array.shape not in self._lead:
+            raise ValueError(f"{name}: wanted shape {' or '.join(map(str, self._lead))}, got {array.shape}")
+        if array.dtype.kind != "b" and not np.isin(array, (0, 1)).all():
+            raise ValueError(f"{name}: wanted booleans, got {array.dtype} values {array.reshape(-1)[:4]}")
+        return array.astype(np.int64)
+
+    def _refuse_values(self) -> None:
+        """Raise if the scratch rows hold NaN, an infinity or an unknown action."""
+        for span in self._spans:
+            if not np.isfinite(span).all():
+                bad = [name for name, c in self._columns.items() if c.dtype.kind == "f" and not np.isfinite(c).all()]
+                raise ValueError(f"{', '.join(bad)}: wanted finite numbers of {span.dtype}, got NaN or infinity")
+        actions = self.spec.action
+        if isinstance(actions, int):
+            column = self._columns["action"]
+            low, high = (column.item(),) * 2 if column.size == 1 else (column.min(), column.max())
+            if low < 0 or high >= actions:
+                raise ValueError(f"action: wanted 0 … {actions - 1}, got {low} … {high}")
+
+    def _pack_on_device(self, t: Transition) -> Tensor:
+        """As `pack`, for tensors already on the device: no host synchronisation, so values are checked later."""
+        lead = (self.lanes, self.spec.envs)
+        rows = torch.zeros(*lead, self.layout.words, dtype=torch.int64, device=self.device)
+        columns = self.layout.torch_views(rows)
+        given: dict[str, Any] = {"action": t.action, "reward": t.reward}
+        for role, value in (("obs", t.obs), ("next_obs", t.next_obs)):
+            given |= {column_name(role, name): _part(value, role, name, self.spec) for name in self.spec.obs_shapes}
+        self._refuse_context(t.context)
+        if t.context is not None:
+            given["context"] = torch.as_tensor(t.context, device=self.device).expand(self._lead[-1])
+        for name, value in given.items():
+            _refuse_tensor(name, value, columns[name], self._shapes[name])
+            columns[name].copy_(value.reshape(columns[name].shape))
+        for span in self.layout.float_parts(rows):
+            self.corrupt |= (span - span).any()  # not zero but NaN where it is not finite
+        if isinstance(self.spec.action, int):
+            self.corrupt |= ((columns["action"] < 0) | (columns["action"] >= self.spec.action)).any()
+        ends = [
+            torch.as_tensor(x, device=self.device).bool().expand(self._lead[-1]) for x in (t.terminated, t.truncated)
+        ]
+        terminated, truncated = (end.reshape(lead) for end in ends)
+        flags = terminated.view(torch.uint8), truncated.view(torch.uint8)
+        torch.add(*flags, alpha=TRUNCATED, out=columns["ending"])  # TERMINATED is one
+        torch.mul(~terminated, self.spec.gamma, out=columns["discount"])
+        return rows
+
+    def check(self) -> None:
+        """Raise if a value that is not finite, or an unknown action, was given on CUDA (this synchronises)."""
+        if self.device.type == "cuda" and bool(self.corrupt):
+            raise ValueError(
+                "wanted finite numbers, known actions and slots, but NaN, infinity, a wrong action or slot was given"
+            )
+
+
+def _part(given: Any, role: str, name: str, spec: StorageSpec) -> Any:
+    if not isinstance(spec.obs, Mapping):
+        return given
+    if not isinstance(given, Mapping) or set(given) != set(spec.obs):
+        got = sorted(given) if isinstance(given, Mapping) else type(given).__name__
+        raise ValueError(f"{role}: wanted a dict with keys {sorted(spec.obs)}, got {got}")
+    return given[name]
+
+
+def _array(value: ArrayLike) -> NDArray[Any]:
+    if isinstance(value, np.ndarray):
+        return value
+    if not isinstance(value, Tensor):
+        return np.asarray(value)
+    value = value.detach().cpu()
+    return (value.float() if value.dtype == torch.bfloat16 else value).numpy()  # NumPy has no bfloat16
+
+
+def _refuse_kind(name: str, array: NDArray[Any], wanted: np.dtype[Any]) -> None:
+    """float → float casts, integer → integer casts if the values fit; a reward may be any real number."""
+    given, target = (
+        array.dtype.kind.replace("u", "i").replace("b", "i"),
+        wanted.kind.replace("u", "i").replace("b", "i"),
+    )
+    if given != target and not (name == "reward" and given == "i"):
+        raise TypeError(f"{name}: wanted {wanted}, got {array.dtype} (integers and floats are not converted silently)")
+    if target == "i" and not np.can_cast(array.dtype, wanted):
+        limits = (0, 1) if wanted == np.bool_ else (np.iinfo(wanted).min, np.iinfo(wanted).max)
+        if array.size and (array.min() < limits[0] or array.max() > limits[1]):
+            raise ValueError(f"{name}: wanted {wanted} values in {limits}, got {array.min()} … {array.max()}")
+
+
+def _refuse_tensor(name: str, value: Any, column: Tensor, shapes: list[Shape]) -> None:
+    """`_put`'s checks of shape and kind for a tensor on the device; no value is looked at."""
+    if not isinstance(value, Tensor) or value.device.type != column.device.type:
+        raise TypeError(f"{name}: wanted a tensor on {column.device} like the reward, got {type(value).__name__}")
+    if tuple(value.shape) not in shapes:
+        raise ValueError(f"{name}: wanted shape {' or '.join(map(str, shapes))}, got {tuple(value.shape)}")
+    if value.is_floating_point() != column.is_floating_point() and name != "reward":
+        raise TypeError(
+            f"{name}: wanted {column.dtype}, got {value.dtype} (integers and floats are not converted silently)"
+        )

@@ -1,0 +1,166 @@
+"""A study: rows to compare on the same tasks, in a TOML file.
+
+    title = "…"
+    objective = "AP"                # a row that lists values is tuned by this metric, on the tuning seeds only
+    tuning_seeds = "1000:1016"
+    [defaults]                      # any field of RunSpec
+    suite = "nav-8"
+    [rows.EWC]                      # any field of RunSpec, on top of the defaults
+    method = "ewc"
+    method_params.strength = [100, 1000, 10000]
+    [rows."no gate"]                # an ablation: another row, and what is changed in it
+    of = "paper"
+    params.gate = 0.0
+
+A file may hold several such tables under `[tables.NAME]`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from crystalrl.study.budget import capacity_for
+from crystalrl.study.metrics import first_pass
+from crystalrl.study.plan import stage_order, stage_tasks
+from crystalrl.study.registry import check
+from crystalrl.study.spec import SECTIONS, RunSpec, parse_seeds, spec_from, spec_values, to_toml, unknown
+
+OBJECTIVES = ("AP", "before", "adapted")
+METRICS = (*OBJECTIVES, "BT", "forgetting", "learned", "zero-shot", "FT random", "task-1 retention")
+"""What may be tested: metrics that every study has, and two of those that redefine a task."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows to compare. Rows that list values also run on the tuning seeds, which reports never show."""
+
+    title: str
+    rows: Mapping[str, RunSpec]
+    objective: str = "AP"
+    tuning_seeds: tuple[int, ...] = ()
+    reference: str = ""
+    """The row that the others are tested against; empty: the first."""
+    family: tuple[str, ...] = ("AP",)
+    """Metrics that are tested; Holm's adjustment counts every row in every one of them."""
+
+    def __post_init__(self) -> None:
+        if not self.rows:
+            raise ValueError("rows: wanted at least one, got none")
+        if self.objective not in OBJECTIVES:
+            raise ValueError(unknown("objective", self.objective, set(OBJECTIVES)))
+        if self.reference and self.reference not in self.rows:
+            raise ValueError(unknown("reference", self.reference, set(self.rows)))
+        for name, spec in self.rows.items():
+            try:
+                check(spec)
+                stage_order(spec.suite, max(spec.orders - 1, spec.order))
+            except ValueError as error:
+                raise ValueError(f"rows.{name}: {error}") from error
+            shared = set(spec.seeds) & set(self.tuning_seeds)
+            if shared:
+                raise ValueError(f"tuning_seeds: wanted others than the reported ones, got {sorted(shared)} in both")
+        if len({spec.suite for spec in self.rows.values()}) > 1:
+            raise ValueError("rows: wanted one suite for all, got several")
+        self._check_family()
+
+    def _check_family(self) -> None:
+        tasks = stage_tasks(self.suite)
+        known = METRICS if first_pass(tasks) < len(tasks) else [m for m in METRICS if m not in OBJECTIVES[1:]]
+        for metric in self.family:
+            if metric not in known:
+                raise ValueError(unknown("family", metric, set(known)))
+        if not self.family:
+            raise ValueError("family: wanted at least one metric, got none")
+
+    @property
+    def suite(self) -> str:
+        return next(iter(self.rows.values())).suite
+
+    def runs(self) -> dict[str, RunSpec]:
+        """The rows as they are run: the capacity a budget allows, and tuning seeds where there is something to tune."""
+        return {name: replace(capacity_for(spec), seeds=self._seeds(spec)) for name, spec in self.rows.items()}
+
+    def tuned(self, spec: RunSpec) -> bool:
+        """Whether a row's values are chosen on the tuning seeds."""
+        return bool(self.tuning_seeds) and spec.grid == "product" and len(spec.variants()) > 1
+
+    def _seeds(self, spec: RunSpec) -> tuple[int, ...]:
+        return (*spec.seeds, *self.tuning_seeds) if self.tuned(spec) else spec.seeds
+
+    def to_toml(self) -> str:
+        """The table as a file."""
+        head: dict[str, Any] = {"title": self.title, "objective": self.objective, "reference": self.reference}
+        head["tuning_seeds"] = list(self.tuning_seeds)
+        if self.family != ("AP",):
+            head["family"] = list(self.family)
+        return to_toml({**head, "rows": {name: spec_values(spec) for name, spec in self.rows.items()}})
+
+
+def table_from(values: Mapping[str, Any]) -> Table:
+    """A table from TOML values."""
+    known = {"title", "objective", "tuning_seeds", "reference", "family", "defaults", "rows"}
+    for name in values:
+        if name not in known:
+            raise ValueError(unknown("study", name, known))
+    defaults, given = values.get("defaults", {}), values.get("rows", {})
+    rows = {}
+    for name in given:
+        try:
+            rows[name] = spec_from({**defaults, **_inherited(given, name)})
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"rows.{name}: {error}") from error
+    tuning = parse_seeds(values.get("tuning_seeds", ()))
+    named = {name: values[name] for name in ("objective", "reference") if name in values}
+    if "family" in values:
+        named["family"] = tuple(values["family"])
+    return Table(values.get("title", ""), rows, tuning_seeds=tuning, **named)
+
+
+def _inherited(rows: Mapping[str, Any], name: str, heirs: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What a row says, on top of the row it is `of`; settings are changed one by one."""
+    own = dict(rows[name])
+    parent = own.pop("of", None)
+    if parent is None:
+        return own
+    if parent not in rows or parent in (name, *heirs):
+        raise ValueError(unknown("of", str(parent), set(rows) - {name, *heirs}))
+    base = _inherited(rows, parent, (*heirs, name))
+    merged = {section: {**base.get(section, {}), **own.get(section, {})} for section in SECTIONS}
+    return {**base, **own, **{section: settings for section, settings in merged.items() if settings}}
+
+
+def load_study(name: str) -> dict[str, Table]:
+    """The tables of a study file, or of a study that comes with the library; key "" for a file with a single one."""
+    path = Path(name)
+    if path.suffix == ".toml":
+        if not path.is_file():
+            raise ValueError(f"study: no file {path}")
+        text = path.read_text()
+    else:
+        if name not in study_names():
+            raise ValueError(f"{unknown('study', name, set(study_names()))}; or a .toml file")
+        text = (resources.files("crystalrl") / "studies" / f"{name}.toml").read_text()
+    values = tomllib.loads(text)
+    if "tables" not in values:
+        return {"": table_from(values)}
+    return {key: table_from(table) for key, table in values["tables"].items()}
+
+
+def pick(tables: Mapping[str, Table], names: str) -> dict[str, Table]:
+    """Some tables of a study by their names, separated by commas; all, if none is named."""
+    wanted = [name for name in names.split(",") if name] or list(tables)
+    for name in wanted:
+        if name not in tables:
+            raise ValueError(unknown("tables", name, set(tables)))
+    return {name: tables[name] for name in wanted}
+
+
+def study_names() -> list[str]:
+    """Studies that come with the library."""
+    folder = resources.files("crystalrl") / "studies"
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))

@@ -1,0 +1,104 @@
+"""Planning changes nothing; applying skips what was rewritten; both together are a consolidation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from crystalrl import CrystalMemory, CrystalParams, Transition
+from tests.experience import assert_same_state
+from tests.memory.crystal.experience import by_reward, feed, memory_of, snapshot, with_output
+
+PRESETS = {
+    "default": CrystalParams(time_unit=20, every=30, slices=2),
+    "paper": CrystalParams.paper(tau_evict=3, epsilon=0.8, alpha=0.3),
+    "anchored": CrystalParams.anchored(time_unit=20, alpha=0.4),
+}
+
+
+def lived(params: CrystalParams) -> CrystalMemory:
+    memory = memory_of(64, params, anchor={"q": (2,)})
+    for turn in range(6):
+        feed(memory, 20, seed=turn)
+        memory.consolidate(with_output)
+    feed(memory, 20, seed=9)
+    return memory
+
+
+@pytest.mark.parametrize("preset", list(PRESETS))
+def test_a_plan_changes_nothing_and_applied_it_is_the_consolidation(preset: str) -> None:
+    memory, other = lived(PRESETS[preset]), lived(PRESETS[preset])
+    before = snapshot(memory)
+    memory.plan(with_output)
+    plan = memory.plan(with_output)
+    assert_same_state(before, memory.state_dict())
+    one, two = memory.apply(plan), other.consolidate(with_output)
+    assert_same_state(memory.state_dict(), other.state_dict())
+    for name, value in one.values.items():
+        assert torch.equal(value.nan_to_num(-1), two.values[name].nan_to_num(-1)), name
+    memory.check()
+
+
+def test_what_was_rewritten_since_the_plan_stays_as_it_is() -> None:
+    memory, other = lived(PRESETS["anchored"]), lived(PRESETS["anchored"])
+    plan = memory.plan(with_output)
+    written = torch.tensor(feed(memory, 7, seed=11))
+    weight = memory.ledger.tree.weight[0, written].clone()
+    memory.apply(plan)
+    other.consolidate(with_output)
+    memory.check()
+    assert (memory.ledger.phase[0, written] == 1).all()
+    assert (memory.ledger.flags[0, written] == 0).all()
+    assert (memory.ledger.c[0, written] == 0).all()
+    assert torch.equal(memory.ledger.tree.weight[0, written], weight)
+    rest = torch.ones(64, dtype=torch.bool)
+    rest[written] = False
+    for name in ("c", "utility", "phase", "suspicion", "flags", "updated", "streak"):
+        assert torch.equal(getattr(memory.ledger, name)[0, rest], getattr(other.ledger, name)[0, rest]), name
+    assert torch.equal(memory.anchors["q"][0, rest], other.anchors["q"][0, rest])
+    assert memory.steps == 7  # given since the plan: they count for the next consolidation
+    memory.consolidate(with_output)
+    assert (memory.ledger.flags[0, written] == 1).all()
+    memory.check()
+
+
+def test_what_was_pinned_since_the_plan_is_not_evicted() -> None:
+    memory = memory_of(64, CrystalParams(alpha=0.0, sigma=0.0, interference="none"))
+    feed(memory, 60)
+    plan = memory.plan(by_reward)
+    gone = (plan.phase[0] == 0) & (memory.ledger.phase[0] > 0)
+    assert gone.any()
+    memory.pin(gone.nonzero()[:1, 0])
+    memory.apply(plan)
+    assert memory.ledger.phase[0, gone].tolist() == [1] + [0] * (int(gone.sum()) - 1)
+    memory.check()
+
+
+def test_a_plan_from_before_another_consolidation_is_refused() -> None:
+    memory = lived(PRESETS["anchored"])
+    plan = memory.plan(with_output)
+    memory.consolidate(with_output)
+    before = snapshot(memory)
+    with pytest.raises(RuntimeError, match="another"):
+        memory.apply(plan)
+    assert_same_state(before, memory.state_dict())
+
+
+def test_empty_slots_of_a_large_memory_change_nothing() -> None:
+    """Slots beyond the last occupied are not looked at; what happens is what happens in a memory without them."""
+    params = CrystalParams(time_unit=50, every=50, interference="none", w3=0.0, capacity=(1.0, 0.0, 0.0))
+    large, small = memory_of(20_000, params), memory_of(9_000, params)
+    for _ in range(3):
+        for memory in (large, small):
+            source = np.random.default_rng(5)
+            for _ in range(50):
+                obs = source.normal(size=2).astype(np.float32)
+                memory.add(Transition(obs, 1, float(source.normal()), obs, False))
+        plan = large.plan(by_reward)
+        assert plan.phase.shape == (1, 4096)
+        large.apply(plan)
+        small.consolidate(by_reward)
+        for name in ("c", "utility", "phase"):
+            assert torch.equal(getattr(large.ledger, name)[0, :9000], getattr(small.ledger, name)[0]), name
+    large.check()

@@ -1,0 +1,325 @@
+"""Weighted draws: frequencies, sums that never drift, and slots of weight zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from crystalrl.backends import FAN, UNLABELLED
+from crystalrl.memory.sampling.sum_tree import Gate, Learning, WeightTree
+from crystalrl.random import Streams
+from tests.conftest import INTERPRETED, computing_with
+
+WAYS = ("numba", "numpy", "torch", *(["triton"] if INTERPRETED else []))
+LEAST_P = 1e-3
+TINY = 2.0**-149
+"""The smallest positive float32, a denormal."""
+HUGE = float(np.finfo(np.float32).max)
+
+
+@pytest.fixture(params=["numba", "numpy", "torch", pytest.param("triton", marks=pytest.mark.slow)])
+def backend(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each test that names it runs every way; torch stands for CUDA without Triton."""
+    with computing_with(request.param) as name:
+        yield name
+
+
+def labels_of(rng: np.random.Generator, lanes: int, slots: int, strata: int, spare: float = 0.1) -> np.ndarray:
+    """Random strata; some slots belong to none, unless there is only one."""
+    label = rng.integers(0, strata, (lanes, slots)).astype(np.uint8)
+    if strata > 1:
+        label[rng.random((lanes, slots)) < spare] = UNLABELLED
+    label[:, :strata] = np.arange(strata)[: min(slots, strata)]
+    return label
+
+
+def filled(weight: np.ndarray, label: np.ndarray | None = None, strata: int = 1) -> WeightTree:
+    """A tree with the given weights [L, N]."""
+    tree = WeightTree(*weight.shape, strata)
+    label = np.zeros(weight.shape, np.uint8) if label is None else label
+    slots = torch.arange(weight.shape[1]).expand(weight.shape).contiguous()
+    tree.set(slots, torch.from_numpy(weight.astype(np.float32)), torch.from_numpy(label))
+    return tree
+
+
+def draw(tree: WeightTree, uniform: np.ndarray, stratum: int | np.ndarray = 0) -> tuple[np.ndarray, np.ndarray]:
+    wanted = np.broadcast_to(np.asarray(stratum, np.uint8), uniform.shape).copy()
+    slot, share = tree.draw(torch.from_numpy(uniform), torch.from_numpy(wanted))
+    return slot.numpy(), share.numpy()
+
+
+def edges(rng: np.random.Generator, lanes: int, size: int) -> np.ndarray:
+    """Uniforms, both ends of [0, 1) among them."""
+    u = rng.random((lanes, size))
+    u[:, :4] = [0.0, 1 - 2.0**-53, 2.0**-53, 0.5]
+    return u
+
+
+@pytest.mark.parametrize("strata", [1, 3])
+@pytest.mark.parametrize("slots", [10, 1_000, 100_003])
+def test_slots_are_drawn_in_proportion_to_their_weight(backend: str, slots: int, strata: int) -> None:
+    rng = np.random.default_rng(slots + strata)
+    weight = rng.gamma(0.5, size=(2, slots)).astype(np.float32)
+    weight[rng.random(weight.shape) < 0.1] = 0
+    label = labels_of(rng, 2, slots, strata)
+    tree = filled(weight, label, strata)
+    count = 400_000
+    for s in range(strata):
+        slot, _ = draw(tree, rng.random((2, count)), s)
+        for lane in range(2):
+            inside = np.where(label[lane] == s, weight[lane].astype(np.float64), 0.0)
+            seen = np.bincount(slot[lane], minlength=slots)
+            assert not seen[inside == 0].any()
+            assert frequencies_fit(seen, inside / inside.sum() * count) > LEAST_P
+
+
+def frequencies_fit(seen: np.ndarray, wanted: np.ndarray) -> float:
+    """p-value of χ², slots joined in order until each cell expects at least ten."""
+    cell = (np.cumsum(wanted) / 10).astype(int)
+    counts, expected = np.bincount(cell, seen), np.bincount(cell, wanted)
+    kept = expected > 0
+    return stats.chisquare(counts[kept], expected[kept]).pvalue
+
+
+def test_share_is_the_part_of_the_stratums_total(backend: str) -> None:
+    rng = np.random.default_rng(3)
+    weight, label = rng.random((3, 500)).astype(np.float32), labels_of(rng, 3, 500, 3)
+    tree = filled(weight, label, 3)
+    stratum = rng.integers(0, 3, (3, 64))
+    slot, share = draw(tree, rng.random((3, 64)), stratum)
+    for lane in range(3):
+        for b in range(64):
+            total = weight[lane].astype(np.float64)[label[lane] == stratum[lane, b]].sum()
+            assert label[lane, slot[lane, b]] == stratum[lane, b]
+            assert share[lane, b] == pytest.approx(weight[lane, slot[lane, b]] / total, rel=1e-12)
+
+
+@pytest.mark.parametrize(("slots", "strata"), [(10, 1), (1_000, 3), (100_003, 3)])
+def test_sums_do_not_drift_over_a_hundred_thousand_updates(backend: str, slots: int, strata: int) -> None:
+    rng = np.random.default_rng(slots)
+    tree = WeightTree(2, slots, strata)
+    for _ in range(500):
+        slot = rng.integers(-1, slots, (2, 100))
+        weight = rng.gamma(0.2, size=slot.shape).astype(np.float32) * 10.0 ** rng.integers(-6, 7, slot.shape)
+        label = labels_of(rng, 2, 100, strata)
+        tree.set(torch.from_numpy(slot), torch.from_numpy(weight.astype(np.float32)), torch.from_numpy(label))
+    kept = tree.sums.clone()
+    for s in range(strata):
+        fresh = (tree.weight.double() * (tree.label == s if strata > 1 else 1)).sum(-1)
+        torch.testing.assert_close(tree.total[:, s], fresh, rtol=1e-9, atol=0)
+    tree.rebuild()
+    assert torch.equal(kept, tree.sums)
+    tree.check()
+
+
+@pytest.mark.parametrize("backend", ["numba", "numpy"], indirect=True)
+def test_a_set_one_at_a_time_is_a_set_of_many(backend: str) -> None:
+    rng = np.random.default_rng(1)
+    weight, label = rng.random((1, 300)).astype(np.float32), labels_of(rng, 1, 300, 2)
+    many, single = filled(weight, label, 2), WeightTree(1, 300, 2)
+    for slot in rng.permutation(300):
+        single.set_one(int(slot), float(weight[0, slot]), int(label[0, slot]))
+    assert torch.equal(many.sums, single.sums)
+    assert torch.equal(many.weight, single.weight)
+
+
+def test_of_a_slot_set_twice_in_one_call_the_last_counts(backend: str) -> None:
+    tree = WeightTree(1, 40, 2)
+    slot = torch.tensor([[3, 7, 3, -1, 3]])
+    tree.set(slot, torch.tensor([[9.0, 1.0, 8.0, 5.0, 2.0]]), torch.tensor([[0, 0, 0, 0, 1]], dtype=torch.uint8))
+    assert tree.total.tolist() == [[1.0, 2.0]]
+    tree.check()
+
+
+def test_a_slot_that_changes_stratum_leaves_the_old_one(backend: str) -> None:
+    tree = filled(np.array([[1.0, 2.0, 4.0]]), np.array([[0, 0, 1]], np.uint8), 2)
+    tree.set(torch.tensor([[1, 2]]), torch.tensor([[3.0, 5.0]]), torch.tensor([[1, UNLABELLED]], dtype=torch.uint8))
+    assert tree.total.tolist() == [[1.0, 3.0]]
+    slot, _ = draw(tree, np.linspace(0, 0.999, 50)[None], 1)
+    assert set(slot[0]) == {1}
+
+
+HARD = {
+    "tiny beside huge": [TINY, 0.0, HUGE, 0.0, TINY],
+    "huge, nothing, tiny": [HUGE, 0.0, 0.0, TINY],
+    "one among zeros": [0.0] * 30 + [1.0] + [0.0] * 30,
+    "one at the start": [1.0] + [0.0] * 63,
+    "one at the end": [0.0] * 63 + [1.0],
+    "denormals only": [0.0, TINY, 0.0, TINY, TINY, 0.0],
+    "a single denormal": [0.0] * 100 + [TINY] + [0.0] * 100,
+    "thirds": [1 / 3, 0.0] * 40,
+    "growing": [0.0 if k % 3 else 2.0 ** min(k - 100, 120) for k in range(200)],
+    "falling": [0.0 if k % 3 else 2.0 ** (100 - k) for k in range(200)],
+    "huge many": [HUGE, 0.0] * 50,
+    "last of a node": [0.0] * 15 + [0.1] + [0.0] * 15 + [0.7] + [0.0] * 16,
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_zero_weight_is_never_drawn_whatever_the_rounding(backend: str, name: str) -> None:
+    weight = np.array([HARD[name]], np.float32)
+    tree = filled(weight)
+    total = float(tree.total[0, 0])
+    borders = np.cumsum(weight[0].astype(np.float64)) / total
+    near = np.concatenate([borders, np.nextafter(borders, 0), np.nextafter(borders, 1), borders * (1 - 2.0**-52)])
+    u = np.concatenate([edges(np.random.default_rng(0), 1, 5_000)[0], near])
+    u = u[(u >= 0) & (u < 1)]
+    slot, share = draw(tree, u[None])
+    assert (weight[0, slot[0]] > 0).all()
+    assert (share > 0).all()
+
+
+def test_zero_weight_is_never_drawn_from_random_sparse_trees(backend: str) -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(300):
+        slots, strata = int(rng.integers(1, 600)), int(rng.integers(1, 4))
+        weight = 10.0 ** rng.uniform(-40, 38, (2, slots)) * (rng.random((2, slots)) < rng.choice([0.02, 0.3, 1.0]))
+        weight = weight.astype(np.float32)
+        label = labels_of(rng, 2, slots, strata)
+        tree = filled(weight, label, strata)
+        for s in range(strata):
+            drawable = (weight > 0) & (label == s)
+            if drawable.any(-1).all():
+                slot, _ = draw(tree, edges(rng, 2, 64), s)
+                assert np.take_along_axis(drawable, slot, 1).all()
+
+
+def test_a_slot_made_zero_is_not_drawn_again(backend: str) -> None:
+    rng = np.random.default_rng(2)
+    tree = filled(rng.random((1, 1000)))
+    dropped = rng.permutation(1000)[:990]
+    zeros = torch.zeros(1, 990)
+    tree.set(torch.from_numpy(dropped)[None], zeros, zeros.to(torch.uint8))
+    slot, _ = draw(tree, edges(rng, 1, 20_000))
+    assert not set(slot[0]) & set(dropped)
+    assert len(set(slot[0])) == 10
+
+
+def filled_every_way(weight: np.ndarray, label: np.ndarray | None = None, strata: int = 1) -> list[WeightTree]:
+    trees = []
+    for way in WAYS:
+        with computing_with(way):
+            trees.append(filled(weight, label, strata))
+    return trees
+
+
+@pytest.mark.parametrize(("slots", "strata"), [(10, 1), (10, 3), (1_000, 3), (100_003, 1), (100_003, 3)])
+def test_all_ways_draw_the_same_slots_from_the_same_uniforms(slots: int, strata: int) -> None:
+    rng = np.random.default_rng(slots * strata)
+    weight, label = rng.gamma(0.5, size=(3, slots)).astype(np.float32), labels_of(rng, 3, slots, strata)
+    uniform, stratum = edges(rng, 3, 20_000), rng.integers(0, strata, (3, 20_000))
+    first, *others = [draw(tree, uniform, stratum) for tree in filled_every_way(weight, label, strata)]
+    for slot, share in others:
+        assert np.array_equal(slot, first[0])
+        np.testing.assert_allclose(share, first[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("phases", [False, True])
+def test_all_ways_weigh_a_draw_and_learn_from_it_alike(phases: bool) -> None:
+    rng = np.random.default_rng(8)
+    slots, strata = 700, 3 if phases else 1
+    weight, label = rng.random((2, slots)).astype(np.float32), labels_of(rng, 2, slots, strata)
+    stratum = torch.from_numpy(rng.integers(0, strata, (2, 300)).astype(np.uint8))
+    count = torch.tensor([[300.0, 200.0, 100.0][:strata]] * 2, dtype=torch.float64)
+    exponent = torch.tensor([[0.4], [0.7]], dtype=torch.float64)
+    c = torch.from_numpy(rng.random((2, slots if phases else 0)).astype(np.float32))
+    seen = []
+    for tree, way in zip(filled_every_way(weight, label, strata), WAYS, strict=True):
+        with computing_with(way):
+            streams = Streams([3, 4])
+        error, highest = torch.zeros(2, slots + 1 if phases else 0), torch.full((2,), 0.5)
+        slot, importance = tree.sample(streams, stratum, count, exponent, Gate(c, exponent, exponent / 4))
+        tree.renew(slot[:, :20])  # what was drawn first is gone
+        tree.learn(slot, (slot % 50) / 30.0, Learning(1e-3, exponent, highest, c, error))
+        tree.check()
+        seen.append([slot, importance, highest, error[:, :-1], tree.weight[:, :slots], tree.claims[:, :slots]])
+    for other in seen[1:]:
+        for wanted, got in zip(seen[0], other, strict=True):
+            torch.testing.assert_close(got, wanted, rtol=1e-6, atol=0)
+    stale = torch.isin(seen[0][0][0], seen[0][0][0, :20])
+    kept = seen[0][4][0].gather(0, seen[0][0][0])
+    assert torch.equal(kept[stale], torch.from_numpy(weight[0])[seen[0][0][0]][stale])
+    assert not torch.equal(kept[~stale], torch.from_numpy(weight[0])[seen[0][0][0]][~stale])
+
+
+@pytest.mark.parametrize(("lanes", "strata"), [(1, 1), (2, 3)])
+def test_numba_and_numpy_sum_in_the_same_order(lanes: int, strata: int) -> None:
+    rng = np.random.default_rng(5)
+    for slots, size in ((16, 1), (40, 2), (300, 7), (5_000, 256), (5_000, 1)):
+        weight, label = rng.gamma(0.5, size=(lanes, slots)).astype(np.float32), labels_of(rng, lanes, slots, strata)
+        compiled, plain, *_ = filled_every_way(weight, label, strata)
+        slot = torch.from_numpy(rng.integers(0, slots, (lanes, size)))
+        new = torch.rand(lanes, size), torch.from_numpy(labels_of(rng, lanes, size, strata, 0.0))
+        for tree in (compiled, plain):
+            tree.set(slot, *new)
+        shared = -(-slots // FAN)
+        assert torch.equal(compiled.sums[..., :shared], plain.sums[..., :shared])
+
+
+def test_every_capacity_up_to_seventy_works_every_way() -> None:
+    rng = np.random.default_rng(70)
+    for n in range(1, 71):
+        weight = rng.random((2, n)).astype(np.float32) * (rng.random((2, n)) < 0.7)
+        weight[:, rng.integers(n)] = 1
+        exact = np.cumsum(weight.astype(np.float64), -1)
+        u = edges(rng, 2, 200)
+        wanted = np.stack([np.searchsorted(exact[i], u[i] * exact[i, -1], side="right") for i in range(2)])
+        for tree in filled_every_way(weight):
+            tree.check()
+            np.testing.assert_allclose(tree.total[:, 0].numpy(), exact[:, -1], rtol=1e-14)
+            slot, _ = draw(tree, u)
+            assert np.array_equal(slot[:, 4:], wanted[:, 4:]), n
+            assert (np.take_along_axis(weight, slot, 1) > 0).all(), n
+
+
+def test_every_slot_of_every_capacity_up_to_seventy_can_be_drawn(backend: str) -> None:
+    for n in range(1, 71):
+        tree = filled(np.ones((1, n)))
+        slot, share = draw(tree, (np.arange(n)[None] + 0.5) / n)
+        assert slot[0].tolist() == list(range(n))
+        np.testing.assert_allclose(share, 1 / n, rtol=1e-12)
+
+
+def test_a_tree_of_many_slots_is_built_as_it_is_updated(backend: str) -> None:
+    rng = np.random.default_rng(9)
+    weight = rng.random((1, 100_003)).astype(np.float32)
+    one = filled(weight)
+    other = WeightTree(1, 100_003)
+    other.weight[:, :100_003] = torch.from_numpy(weight)
+    other.label[:, :100_003] = 0
+    other.rebuild()
+    assert torch.equal(one.sums, other.sums)
+
+
+def test_lanes_of_a_tree_do_not_touch_each_other(backend: str) -> None:
+    rng = np.random.default_rng(4)
+    weight = rng.random((3, 77)).astype(np.float32)
+    together = filled(weight)
+    u = rng.random((3, 500))
+    slots, _ = draw(together, u)
+    for lane in range(3):
+        alone, _ = draw(filled(weight[lane : lane + 1]), u[lane : lane + 1])
+        assert np.array_equal(slots[lane], alone[0])
+
+
+@pytest.mark.parametrize("damage", ["sum", "negative", "nan"])
+def test_check_names_a_broken_tree(backend: str, damage: str) -> None:
+    tree = filled(np.ones((1, 50)))
+    tree.check()
+    if damage == "sum":
+        tree.sums[0, 0, 0] += 0.5
+    else:
+        tree.weight[0, 3] = -1.0 if damage == "negative" else float("nan")
+    with pytest.raises(AssertionError, match="draw"):
+        tree.check()
+
+
+def test_clear_leaves_an_empty_tree(backend: str) -> None:
+    tree = filled(np.ones((2, 50)))
+    tree.clear()
+    assert tree.total.tolist() == [[0.0], [0.0]]
+    tree.check()
