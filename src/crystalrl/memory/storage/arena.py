@@ -87,7 +87,7 @@ class Arena:
         return self.flat_rows.index_select(0, self.flat(slots)).view(self.lanes, slots.shape[1], self.layout.words)
 
     def read_fields(self, slots: Tensor, squeeze: bool) -> dict[str, Any]:
-        """`unpack(read(slots))` on CPU through NumPy, whose views cost a fifth of torch's; squeeze drops the lane axis."""
+        """`unpack(read(slots))` on CPU through NumPy, whose views cost a fifth of torch's; squeeze: no lane axis."""
         at = slots.numpy()
         rows = self._numpy_rows.take(at[0] if squeeze else at + self._base.numpy(), axis=0)
         views = self.layout.numpy_views(rows, without="ending")
