@@ -252,7 +252,8 @@ class NeighbourGraph:
     def _farthest(self, lane: Tensor, slot: Tensor) -> Tensor:
         """float32[P]: distance of the last in the list of (lane, slot) [P]; infinite for an empty list.
 
-        A list takes nothing farther, even if it has room. So it names the nearest, and its length says when to renew it.
+        A list takes nothing farther, even if it has room: so it names the nearest, and its length says when to renew
+        it.
         """
         assert self.successor_lists is not None
         names = self.successor_lists.index[lane, slot].to(torch.int64)

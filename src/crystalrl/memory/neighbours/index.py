@@ -36,7 +36,7 @@ class Index(Protocol):
     """An index over the stored states of all lanes. A slot that is given again replaces what it held."""
 
     def build(self, occupied: Tensor, lanes: Tensor, vectors: Callable[[Tensor], Tensor]) -> None:
-        """Index the occupied slots bool[L, W] of the lanes bool[L]; vectors(slots int64[L, M]) gives float32[L, M, D]."""
+        """Index the occupied slots bool[L, W] of the lanes bool[L]; vectors(slots int64[L, M]) → float32[L, M, D]."""
 
     def replace(self, removed: Tensor, slots: Tensor, real: Tensor, vectors: Tensor) -> None:
         """Remove the slots bool[L, W]; add slots int64[L, M], where real bool[L, M], with vectors [L, M, D]."""
@@ -88,7 +88,7 @@ class Brute:
         self._put(slots, real, vectors)
 
     def _put(self, slots: Tensor, real: Tensor, vectors: Tensor) -> None:
-        """Entries that are not real go to a spare place: to leave them out, the host would have to wait for the device."""
+        """Entries that are not real go to a spare place: to leave them out, the host would wait for the device."""
         at = torch.where(real, slots, self.spare)
         self.vectors.scatter_(1, at[..., None].expand_as(vectors), vectors)
         self.length.scatter_(1, at, torch.where(real, vectors.square().sum(-1), torch.inf))
