@@ -58,7 +58,7 @@ class Background:
             return None
         plan, self._plan = self._plan, None
         ready = plan.result()
-        self.memory.vicinity = self._frozen.vicinity
+        self.memory.neighbours.attach(self._frozen.neighbours)
         return self.memory.apply(ready)
 
     def _begin(self) -> None:
@@ -69,8 +69,8 @@ class Background:
         self._arena.flat_rows[at] = memory.arena.flat_rows[at]
         self._generation.copy_(generation)
         draft.read_from(self._arena)
-        self._frozen.__dict__.update(memory.__dict__, arena=self._arena, ledger=draft)
-        memory.vicinity = None  # the plan works on the lists: what is saved meanwhile is saved without them
+        twin = memory.neighbours.detached()  # the plan works on the lists: what is saved meanwhile is saved without
+        self._frozen.__dict__.update(memory.__dict__, arena=self._arena, ledger=draft, neighbours=twin)
         evaluate = self.critic()
         self._waited = 0
         self._plan = self._thread.submit(self._frozen.plan, evaluate, draft)

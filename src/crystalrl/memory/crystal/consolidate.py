@@ -21,9 +21,11 @@ from crystalrl.memory.crystal.law import crystallize
 from crystalrl.memory.crystal.ledger import EVALUATED, PINNED
 from crystalrl.memory.crystal.novelty import Visits
 from crystalrl.memory.crystal.phases import move
-from crystalrl.memory.crystal.snapshot import COLUMNS, Draft, Plan, padded
+from crystalrl.memory.crystal.snapshot import COLUMNS, Draft, Plan
 from crystalrl.memory.crystal.utility import scaled_error
-from crystalrl.memory.neighbours import exact as neighbours
+from crystalrl.memory.neighbours.exact import Near, moments
+from crystalrl.memory.neighbours.neighbourhood import Neighbourhood
+from crystalrl.memory.neighbours.view import padded
 from crystalrl.memory.prioritized import annealed
 from crystalrl.random import Stream, element_bits, to_unit
 from crystalrl.types import Evaluate, Evaluation
@@ -57,12 +59,11 @@ def plan(memory: CrystalMemory, draft: Draft, evaluate: Evaluate) -> Plan:
     error, output = _evaluate(memory, draft, evaluate)
     stages.done("evaluate")
     draft.error = torch.where(draft.chosen, error, draft.error)
-    with neighbours.in_full():
-        around = memory.surroundings(draft)
+    around = memory.neighbours.refresh(draft.view())
     stages.done("neighbours")
     near = _random(memory, draft) if params.downstream == "random" else around.near
     visits = _visits(memory, draft)
-    counted, notes = _counted(memory, draft, visits, around.near)
+    counted, notes = _counted(memory, draft, visits, around)
     clipped = _value(memory, draft, counted, near)
     stages.done("utility")
     flagged = around.flagged & draft.lane
@@ -135,7 +136,7 @@ def _at_once(memory: CrystalMemory) -> int:
     return max(EVALUATE_AT_ONCE, EVALUATE_ON_CUDA // memory.lanes) if on_cuda else EVALUATE_AT_ONCE
 
 
-def _random(memory: CrystalMemory, draft: Draft) -> neighbours.Near:
+def _random(memory: CrystalMemory, draft: Draft) -> Near:
     """Random slots in place of neighbours (a row of the paper's ablation)."""
     k = memory.params.k
     index = (_uniform(memory, draft, Stream.NEIGHBOURS, k) * memory.capacity).to(torch.int64)
@@ -143,7 +144,7 @@ def _random(memory: CrystalMemory, draft: Draft) -> neighbours.Near:
     index = torch.where(exists, index, 0)
     exists &= draft.occupied.gather(1, index)
     shape = (memory.lanes, draft.slots, k)
-    return neighbours.Near(index.view(shape), exists.view(shape))
+    return Near(index.view(shape), exists.view(shape))
 
 
 def _visits(memory: CrystalMemory, draft: Draft) -> Visits:
@@ -151,32 +152,34 @@ def _visits(memory: CrystalMemory, draft: Draft) -> Visits:
     grid, fields = memory.grid, draft.fields
     centre, deviation = grid.centre, grid.deviation
     if not grid.scaled:
-        centre, deviation = grid.scale(*neighbours.moments(memory.grid_vectors(fields), draft.fresh), draft.fresh)
+        centre, deviation = grid.scale(
+            *moments(memory.features.grid_vectors(fields), draft.fresh, draft.block), draft.fresh
+        )
     cell = grid.cell[:, : draft.slots].clone()
     slots, real = padded(draft.fresh)
     if not slots.shape[1]:
         return Visits(draft.fresh, cell, centre, deviation)
     some = memory.arena.unpack(memory.arena.read(slots))
-    found = grid.cell_of(memory.grid_vectors(some), memory.grid_codes(some), centre, deviation)
+    found = grid.cell_of(memory.features.grid_vectors(some), memory.features.grid_codes(some), centre, deviation)
     cell[real.nonzero()[:, 0], slots[real]] = found[real]
     return Visits(draft.fresh, cell, centre, deviation)
 
 
 def _counted(
-    memory: CrystalMemory, draft: Draft, visits: Visits, near: neighbours.Near | None
+    memory: CrystalMemory, draft: Draft, visits: Visits, around: Neighbourhood
 ) -> tuple[Tensor, tuple[str, ...]]:
     """Visits [L, W], by the grid or by neighbours, and what the report says of it."""
     by_cell, how = memory.grid.counted(visits), memory.params.novelty
-    if how == "grid" or near is None:
+    if how == "grid" or around.near is None:
         return by_cell, ()
     useless = memory.grid.useless(visits) | (how == "knn")
     if not bool(useless.any()):
         return by_cell, ()
-    counted = torch.where(useless[:, None], density.pseudo_counts(memory, draft, near), by_cell)
+    counted = torch.where(useless[:, None], density.pseudo_counts(draft, around), by_cell)
     return counted, (density.NOTE,) if how == "auto" else ()
 
 
-def _value(memory: CrystalMemory, draft: Draft, counted: Tensor, near: neighbours.Near | None) -> Tensor:
+def _value(memory: CrystalMemory, draft: Draft, counted: Tensor, near: Near | None) -> Tensor:
     """Draft the utility of the chosen (eq. utility); the clipped share [L] of |δ|."""
     scaled, clipped = scaled_error(draft.error, draft.occupied, memory.params.scale)
     novelty = torch.exp(-counted / memory.lane_value("Z"))
@@ -190,7 +193,7 @@ def _value(memory: CrystalMemory, draft: Draft, counted: Tensor, near: neighbour
     return clipped
 
 
-def _suspect(draft: Draft, flagged: Tensor, near: neighbours.Near | None) -> None:
+def _suspect(draft: Draft, flagged: Tensor, near: Near | None) -> None:
     """Draft the suspicion W: the contradicted, and those whose future is."""
     suspicion = flagged.to(torch.float32)
     if draft.params.backup and near is not None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from crystalrl import dynamics
 from crystalrl.memory.crystal.ledger import since
 from crystalrl.memory.crystal.snapshot import Draft
-from crystalrl.memory.neighbours import exact as neighbours
+from crystalrl.memory.neighbours.exact import moments
 from crystalrl.random import Stream, beta_variates, element_bits, normal_from_bits
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _settled(memory: CrystalMemory, draft: Draft, output: Mapping[str, Tensor]) 
     for name, now in output.items():
         flat = now.view(*drift.shape, -1)
         moved = (flat - memory.anchors[name][:, : draft.slots].reshape(flat.shape)).abs().mean(-1)
-        _, deviation = neighbours.moments(flat, draft.chosen)
+        _, deviation = moments(flat, draft.chosen, draft.block)
         drift += moved / deviation.mean(-1) / len(output)
     return torch.where(draft.fresh, 1.0, torch.exp(-drift / memory.lane_value("settle")).to(drift.dtype))
 

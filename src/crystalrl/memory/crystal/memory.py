@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
-from typing import Any, Self, Unpack
+from typing import Any, ClassVar, Self, Unpack
 
 import torch
 from torch import Tensor
@@ -19,12 +18,8 @@ from crystalrl.memory.crystal.novelty import Grid
 from crystalrl.memory.crystal.report import Consolidation
 from crystalrl.memory.crystal.snapshot import Draft, Plan
 from crystalrl.memory.ledger import Ledger
-from crystalrl.memory.neighbours import graph_state as kept
-from crystalrl.memory.neighbours.features import Compared, Features
-from crystalrl.memory.neighbours.graph import Vicinity
-from crystalrl.memory.neighbours.groups import all_pairs, joined
-from crystalrl.memory.neighbours.index import have_faiss
-from crystalrl.memory.neighbours.neighbourhood import Surroundings, exact, needs_near
+from crystalrl.memory.neighbours.features import FeatureMap, Features
+from crystalrl.memory.neighbours.neighbourhood import Neighbours
 from crystalrl.memory.prioritized import per_lane
 from crystalrl.memory.storage.checkpoint import CheckpointError
 from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED
@@ -34,11 +29,9 @@ from crystalrl.types import Anchor, ArrayLike, Batch, Evaluate, Transition
 
 LANE_FIELDS = ("alpha", "beta", "sigma", "leak", "melt", "settle", "w1", "w2", "w3", "Z", "epsilon", "delta_r")
 """Parameters that a consolidation needs lane by lane."""
-EXACT = {"cpu": 16_384, "cuda": 16_384}
-"""Slots up to which all pairs are compared in each consolidation; above, neighbour lists are kept."""
 
 
-class CrystalMemory(Compared, ReplayMemory):
+class CrystalMemory(ReplayMemory):
     """Replay memory in which every experience has a state c in [0, 1] (Adaptive Memory Crystallization).
 
     Experiences pass from liquid to glass to crystal as c rises; c decides what is kept, what is replayed, how much the
@@ -50,13 +43,18 @@ class CrystalMemory(Compared, ReplayMemory):
             report = memory.consolidate(agent.evaluate)
     """
 
+    exact_up_to: ClassVar[dict[str, int]] = {"cpu": 16_384, "cuda": 16_384}
+    """Slots up to which all pairs are compared in each consolidation; above, neighbour lists are kept."""
+    block: ClassVar[int] = 4096
+    """A consolidation looks at whole blocks of this many slots, up to the last that is occupied."""
+
     def __init__(
         self,
         capacity: int,
         *,
         params: CrystalParams | None = None,
         anchor: Mapping[str, Shape] | None = None,
-        features: Features | None = None,
+        features: FeatureMap | None = None,
         **storage: Unpack[StorageOptions],
     ) -> None:
         self.params: CrystalParams = params or CrystalParams()
@@ -65,14 +63,15 @@ class CrystalMemory(Compared, ReplayMemory):
         """Consolidations of each lane so far: also the tick of its noise, so that a lane is the same alone."""
         super().__init__(spec)
         lanes, device = self.lanes, self.device
-        self._features = features
+        self.features = Features(spec, self.streams, features)
+        self.neighbours = Neighbours(self.params, self.features, self.exact_up_to[device.type])
         self._lane_values = {
             name: per_lane(name, value, lanes, device)
             for name in LANE_FIELDS
             if (value := getattr(self.params, name)) is not None
         }
         self.anchors = Anchors(anchor or {}, lanes, capacity, self.params, device)
-        size = self.grid_vectors(self.arena.unpack(self.arena.rows[:, :1])).shape[-1]
+        size = self.features.grid_vectors(self.arena.unpack(self.arena.rows[:, :1])).shape[-1]
         self.grid = Grid(lanes, capacity, size, self.params.cell, device)
         self.started = torch.zeros(lanes, self.spec.envs, dtype=torch.int64, device=device)
         """Number of the first experience of each environment's current episode."""
@@ -81,8 +80,6 @@ class CrystalMemory(Compared, ReplayMemory):
         self.steps = torch.zeros(1, dtype=torch.int64)
         """Steps given since the last consolidation of all lanes."""
         self._steps = self.steps.numpy()
-        self.vicinity: Vicinity | None = None
-        """Neighbour lists, where all pairs would be too many."""
 
     def _ledger(self) -> Ledger:
         liquid = self.params.caps(self.capacity)[0]
@@ -101,7 +98,7 @@ class CrystalMemory(Compared, ReplayMemory):
 
     def _header(self) -> dict[str, Any]:
         anchor = {name: list(tensor.shape[2:]) for name, tensor in self.anchors.items()}
-        own = {"crystal": self.params.to_json(), "anchor": anchor, "features": self._features is not None}
+        own = {"crystal": self.params.to_json(), "anchor": anchor, "features": self.features.given is not None}
         return {**super()._header(), "params": own}
 
     def add(
@@ -212,28 +209,6 @@ class CrystalMemory(Compared, ReplayMemory):
         self.turns += draft.lane[:, 0]
         return report
 
-    def surroundings(self, draft: Draft) -> Surroundings:
-        """Who is near whom: from all pairs in lanes that hold little, from kept lists in others."""
-        if not (needs_near(self) or self.params.interference != "none"):
-            return exact(self, draft)
-        many = draft.width > EXACT[self.device.type]
-        if self.vicinity is not None:
-            many = torch.where(draft.due, many, self.vicinity.held)
-        if bool(many.any()) and self.device.type == "cpu" and not have_faiss():
-            warnings.warn(
-                f"a consolidation compares all pairs of {draft.slots:,} slots; to keep neighbour lists instead, "
-                "install faiss-cpu (pip install 'crystalrl[faiss]')",
-                stacklevel=4,
-            )
-            many = torch.zeros_like(many)
-        if not bool(many.any()):
-            self.vicinity = None
-            return all_pairs(self, draft, torch.ones_like(many))
-        self.vicinity = self.vicinity or Vicinity(self)
-        around = self.vicinity.look(self, draft, many)
-        few = draft.due & ~many
-        return joined(around, all_pairs(self, draft, few), few) if bool(few.any()) else around
-
     def lane_value(self, name: str) -> Tensor:
         """A number of the parameters as float64[L, 1]."""
         return self._lane_values[name]
@@ -290,7 +265,7 @@ class CrystalMemory(Compared, ReplayMemory):
     def clear(self) -> None:
         super().clear()
         self.grid.clear()
-        self.vicinity = None
+        self.neighbours.clear()
         for tensor in (*self.anchors.values(), self.started, self.ended):
             tensor.zero_()
         self._steps *= 0
@@ -298,20 +273,17 @@ class CrystalMemory(Compared, ReplayMemory):
     @property
     def nbytes(self) -> int:
         """Bytes held: payload, ledger, anchors, visit counts, neighbour lists with their index."""
-        lists = 0 if self.vicinity is None else self.vicinity.nbytes
-        return super().nbytes + self.grid.nbytes + sum(anchor.nbytes for anchor in self.anchors.values()) + lists
+        own = self.grid.nbytes + sum(anchor.nbytes for anchor in self.anchors.values()) + self.neighbours.nbytes
+        return super().nbytes + own
 
     def state_dict(self) -> dict[str, Tensor]:
-        lists = {} if self.vicinity is None else kept.tensors(self.vicinity, self.ledger.used)
-        return {**super().state_dict(), **lists}
+        return {**super().state_dict(), **self.neighbours.state(self.ledger.used)}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        lists = {name: tensor for name, tensor in state.items() if name.startswith(kept.PREFIX)}
-        vicinity = kept.checked(self, lists) if lists else None
+        lists = {name: tensor for name, tensor in state.items() if self.neighbours.owns(name)}
+        graph = self.neighbours.checked(lists, self.arena)
         super().load_state_dict({name: tensor for name, tensor in state.items() if name not in lists})
-        if vicinity is not None:
-            kept.fill(vicinity, lists)
-        self.vicinity = vicinity
+        self.neighbours.fill(graph, lists)
 
     def _tensors(self) -> dict[str, Tensor]:
         own = {name: getattr(self, name) for name in ("started", "ended", "steps", "turns")} | self.grid.tensors()

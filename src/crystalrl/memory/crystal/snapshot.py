@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -13,7 +12,8 @@ from torch import Tensor
 from crystalrl.dynamics import EMPTY
 from crystalrl.memory.crystal.ledger import EVALUATED
 from crystalrl.memory.crystal.novelty import Visits
-from crystalrl.memory.neighbours.exact import BLOCK, total
+from crystalrl.memory.neighbours.exact import total
+from crystalrl.memory.neighbours.view import View
 from crystalrl.memory.storage.arena import Arena
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 COLUMNS = ("c", "utility", "error", "suspicion", "key", "streak", "flags", "updated")
 """What a consolidation rewrites."""
-WHOLE = BLOCK
-"""Up to so many slots all are looked at; of more, the blocks up to the last that is occupied."""
 
 
 class Draft:
@@ -46,8 +44,9 @@ class Draft:
         self.enter, self.leave, self.lane = ledger.enter, ledger.leave, lane
         self.due = lane[:, 0].cpu()
         """bool[L], on CPU: the lanes that are consolidated."""
-        blocks = -(-ledger.reach.cpu() // BLOCK) if ledger.slots > WHOLE else torch.full((ledger.lanes,), ledger.slots)
-        self.width = (blocks.clamp_min(1) * BLOCK).clamp_max(ledger.slots)
+        self.block = block = memory.block
+        blocks = -(-ledger.reach.cpu() // block) if ledger.slots > block else torch.full((ledger.lanes,), ledger.slots)
+        self.width = (blocks.clamp_min(1) * block).clamp_max(ledger.slots)
         """int64[L], on CPU: slots of each lane that count, whatever the others hold."""
         self.slots = int(self.width.max())
         for name in COLUMNS:
@@ -69,15 +68,19 @@ class Draft:
         self._arena = arena
         self.fields: Mapping[str, Any] = arena.unpack(arena.rows[:, : self.slots])
 
-    def of(self, lanes: Tensor, slots: int) -> Self:
-        """The first so many slots, to look at: as if the lanes outside bool[L] (on CPU) were empty and not due."""
-        part, mine = copy(self), lanes.to(self.phase.device)[:, None]
-        part.slots, part.lane, part.due = slots, self.lane & mine, self.due & lanes
-        part.phase = self.phase[:, :slots] * mine
-        part.occupied, part.fresh = self.occupied[:, :slots] & mine, self.fresh[:, :slots] & mine
-        part.birth = self.birth[:, :slots]
-        part.read_from(self._arena)
-        return part
+    def view(self) -> View:
+        """What the search for neighbours reads."""
+        return View(
+            arena=self._arena,
+            phase=self.phase,
+            birth=self.birth,
+            unevaluated=self.fresh,
+            due=self.lane,
+            due_on_host=self.due,
+            width=self.width,
+            consolidations=self.turns,
+            block=self.block,
+        )
 
     def _chosen(self) -> Tensor:
         chosen: Tensor = self.occupied & self.lane
@@ -90,7 +93,7 @@ class Draft:
     def mean_over_occupied(self, values: Tensor) -> Tensor:
         """[L, 1]."""
         count = self.occupied.sum(-1, keepdim=True).clamp_min(1)
-        return (total(values * self.occupied) / count).to(values.dtype)
+        return (total(values * self.occupied, self.block) / count).to(values.dtype)
 
 
 @dataclass(frozen=True)
@@ -108,14 +111,3 @@ class Plan:
     seconds: Mapping[str, float]
     notes: tuple[str, ...] = ()
     """For the report, in words."""
-
-
-def padded(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Slots int64[L, M] where the mask [L, N] holds, in order, and which of them are real (lanes have fewer than M)."""
-    lane, slot = mask.nonzero(as_tuple=True)
-    count = mask.sum(-1)
-    first = count.cumsum(0) - count
-    rank = torch.arange(len(slot), device=slot.device) - first[lane]
-    slots = torch.zeros(len(mask), int(count.max()), dtype=torch.int64, device=slot.device)
-    slots[lane, rank] = slot
-    return slots, torch.arange(slots.shape[1], device=slot.device) < count[:, None]
