@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from crystalrl.lanes import PerLane
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.ledger import Ledger, UniformLedger
-from crystalrl.memory.prioritized import PerLane, PrioritizedLedger, PrioritizedParams
+from crystalrl.memory.prioritized import PrioritizedLedger, PrioritizedParams
 from crystalrl.memory.reservoir import ReservoirLedger, ReservoirParams
 from crystalrl.memory.storage.spec import StorageOptions, StorageSpec
 

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crystalrl.lanes import PerLane, per_lane
 from crystalrl.memory.ledger import Ring
 from crystalrl.memory.sampling.sum_tree import Learning, WeightTree
 from crystalrl.random import Streams
 
-PerLane = float | Sequence[float]
 SMALLEST = torch.finfo(torch.float32).tiny
 
 
@@ -43,14 +43,6 @@ class PrioritizedParams:
         highest = max(self.alpha) if isinstance(self.alpha, Sequence) else self.alpha
         if self.epsilon < 1 and self.epsilon**highest < SMALLEST:
             raise ValueError(f"epsilon: wanted ε^alpha ≥ {SMALLEST:.3g}, a float32 above zero, got {self.epsilon}")
-
-
-def per_lane(name: str, value: PerLane, lanes: int, device: torch.device) -> Tensor:
-    """float64[L, 1] of a scalar or one value per lane."""
-    values = torch.as_tensor(value, dtype=torch.float64, device=device).reshape(-1, 1)
-    if values.shape[0] not in (1, lanes):
-        raise ValueError(f"{name}: wanted one number, or {lanes} (one per lane), got {values.shape[0]}")
-    return values.expand(lanes, 1).contiguous()
 
 
 def annealed(start: Tensor, steps: int | None, time: Tensor) -> Tensor:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from crystalrl import backends
+from crystalrl.lanes import per_lane
 from crystalrl.memory.crystal.ledger import EVALUATED, CrystalLedger
-from crystalrl.memory.prioritized import per_lane
 from crystalrl.memory.storage.spec import Shape
 from crystalrl.params import CrystalParams
 

@@ -9,7 +9,8 @@ from torch import Tensor
 from crystalrl import backends
 from crystalrl.backends import UNLABELLED
 from crystalrl.dynamics import CRYSTAL, EMPTY, GLASS, LIQUID, next_phase
-from crystalrl.memory.prioritized import annealed, per_lane
+from crystalrl.lanes import per_lane
+from crystalrl.memory.prioritized import annealed
 from crystalrl.memory.sampling.strata import quotas
 from crystalrl.memory.sampling.sum_tree import Gate, Learning, WeightTree
 from crystalrl.memory.storage.spec import StorageSpec

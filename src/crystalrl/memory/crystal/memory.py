@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.dynamics import EMPTY, PHASES
+from crystalrl.lanes import per_lane
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.crystal import consolidate as consolidation
 from crystalrl.memory.crystal import episode_boost as returns
@@ -25,7 +26,6 @@ from crystalrl.memory.neighbours.graph import Vicinity
 from crystalrl.memory.neighbours.groups import all_pairs, joined
 from crystalrl.memory.neighbours.index import have_faiss
 from crystalrl.memory.neighbours.neighbourhood import Surroundings, exact, needs_near
-from crystalrl.memory.prioritized import per_lane
 from crystalrl.memory.storage.checkpoint import CheckpointError
 from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED
 from crystalrl.memory.storage.spec import Shape, StorageOptions, StorageSpec
