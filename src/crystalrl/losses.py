@@ -33,7 +33,8 @@ def squared_error(output: Tensor, target: Tensor) -> Tensor:
 
 def gaussian_distance(output: Tensor, target: Tensor) -> Tensor:
     """KL(target ‖ output) of diagonal Gaussians, each mean and log σ in one tensor [B, 2A] or [L, B, 2A]."""
-    return gaussian_kl(*output.chunk(2, -1), target)
+    mean, log_std = output.chunk(2, -1)
+    return gaussian_kl(mean, log_std, target)
 
 
 def gaussian_kl(mean: Tensor, log_std: Tensor, target: Tensor) -> Tensor:
