@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from numbers import Real
 from typing import Any, Literal, Self
 
-PerLane = float | Sequence[float]
-"""A number for every lane, or one number per lane."""
+from crystalrl.lanes import PerLane
 
 Rule = Literal["none", "exists", "newer_majority", "fresh_mean"]
 

@@ -147,7 +147,7 @@ def test_the_memory_over_a_foreign_storage_is_the_memory_over_its_own(
         assert sampler.due
         sampler.consolidate()
         consolidate(own, lambda given: loss.evaluate(buffer.storage.get(given.index.clamp_max(own.ledger.used - 1))))
-        for name in ("c", "utility", "suspicion", "phase"):
+        for name in ("c", "utility", "interference", "phase"):
             torch.testing.assert_close(getattr(sampler.memory.ledger, name), getattr(own.ledger, name))
     assert (sampler.memory.vicinity is None) == (own.vicinity is None) == (exact > 200)
 

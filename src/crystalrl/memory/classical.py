@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from crystalrl.lanes import PerLane
 from crystalrl.memory.base import ReplayMemory
-from crystalrl.memory.ledger import Ledger, UniformLedger
-from crystalrl.memory.prioritized import PerLane, PrioritizedLedger, PrioritizedParams
+from crystalrl.memory.ledger import UniformLedger
+from crystalrl.memory.prioritized import PrioritizedLedger, PrioritizedParams
 from crystalrl.memory.reservoir import ReservoirLedger, ReservoirParams
 from crystalrl.memory.storage.spec import StorageOptions, StorageSpec
 
@@ -16,9 +17,7 @@ class UniformMemory(ReplayMemory):
 
     def __init__(self, capacity: int, **storage: Unpack[StorageOptions]) -> None:
         super().__init__(StorageSpec(capacity, **storage))
-
-    def _ledger(self) -> Ledger:
-        return UniformLedger(self.lanes, self.capacity, self.streams)
+        self.ledger = UniformLedger(self.lanes, self.capacity, self.streams)
 
 
 class PrioritizedMemory(ReplayMemory):
@@ -34,11 +33,9 @@ class PrioritizedMemory(ReplayMemory):
         epsilon: float = 1e-6,
         **storage: Unpack[StorageOptions],
     ) -> None:
-        self.params = PrioritizedParams(alpha, beta, is_steps, epsilon)
         super().__init__(StorageSpec(capacity, **storage))
-
-    def _ledger(self) -> Ledger:
-        return PrioritizedLedger(self.lanes, self.capacity, self.streams, self.params)
+        self.params = PrioritizedParams(alpha, beta, is_steps, epsilon)
+        self.ledger = PrioritizedLedger(self.lanes, self.capacity, self.streams, self.params)
 
 
 class ReservoirMemory(ReplayMemory):
@@ -52,8 +49,6 @@ class ReservoirMemory(ReplayMemory):
         recent_batch: float = 0.5,
         **storage: Unpack[StorageOptions],
     ) -> None:
-        self.params = ReservoirParams(recent, recent_batch)
         super().__init__(StorageSpec(capacity, **storage))
-
-    def _ledger(self) -> Ledger:
-        return ReservoirLedger(self.lanes, self.capacity, self.streams, self.params)
+        self.params = ReservoirParams(recent, recent_batch)
+        self.ledger = ReservoirLedger(self.lanes, self.capacity, self.streams, self.params)

@@ -1,6 +1,6 @@
 """Which slot to write, which to draw: the part of a memory that knows nothing of observations.
 
-A foreign library may keep its own storage and borrow only a ledger: `place` says where to write, `written` that it was
+A foreign library may keep its own storage and borrow only a ledger: `place` says where to write, `commit` that it was
 done, `draw` what to replay and with which weight, `update` what was learnt.
 """
 
@@ -30,14 +30,14 @@ class Ledger(Protocol):
 
     @property
     def nbytes(self) -> int: ...
-    def place(self, valid: Tensor) -> Tensor:
+    def allocate(self, valid: Tensor) -> Tensor:
         """Slots int64[L, M] for new experiences, in order; −1 where valid bool[L, M] is False or it is not kept."""
 
-    def written(self, slots: Tensor) -> None:
+    def commit(self, slots: Tensor) -> None:
         """The rows of the placed slots int64[L, M] are stored now."""
 
-    def place_one(self) -> int:
-        """`place` and `written` in one, for a single experience of the only lane, on CPU; the row follows at once."""
+    def add_one(self) -> int:
+        """`place` and `commit` in one, for a single experience of the only lane, on CPU; the row follows at once."""
 
     def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
         """Slots int64[L, B] and weights float32[L, B]; `time` int64[L] counts environment steps."""
@@ -57,7 +57,7 @@ class Ledger(Protocol):
     def clear(self) -> None:
         """Forget all experiences. Updates that answer draws from before are skipped."""
 
-    def disclaim(self) -> None:
+    def forget_draws(self) -> None:
         """Forget such draws, too: what was drawn before has nothing to do with what comes."""
 
     def check(self) -> None: ...
@@ -84,7 +84,7 @@ class Counted:
     def nbytes(self) -> int:
         return self.number.nbytes
 
-    def written(self, slots: Tensor) -> None:
+    def commit(self, slots: Tensor) -> None:
         pass
 
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
@@ -104,7 +104,7 @@ class Counted:
     def clear(self) -> None:
         self.number.zero_()
 
-    def disclaim(self) -> None:
+    def forget_draws(self) -> None:
         pass
 
     def check(self) -> None:
@@ -115,7 +115,7 @@ class Counted:
 class Ring(Counted):
     """First in, first out. Invariant: the last N experiences lie in order of slot."""
 
-    def place(self, valid: Tensor) -> Tensor:
+    def allocate(self, valid: Tensor) -> Tensor:
         if self._kernels is not None:
             wanted = valid.numpy()
             rank = wanted.cumsum(-1) - 1
@@ -130,7 +130,7 @@ class Ring(Counted):
         self.number += place[:, -1] + 1
         return torch.where(valid, at, -1)
 
-    def place_one(self) -> int:
+    def add_one(self) -> int:
         number = int(self._number[0])
         self._number[0] = number + 1
         return number % self.slots

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crystalrl.lanes import PerLane, per_lane
 from crystalrl.memory.ledger import Ring
 from crystalrl.memory.sampling.sum_tree import Learning, WeightTree
 from crystalrl.random import Streams
 
-PerLane = float | Sequence[float]
 SMALLEST = torch.finfo(torch.float32).tiny
 
 
@@ -45,14 +45,6 @@ class PrioritizedParams:
             raise ValueError(f"epsilon: wanted ε^alpha ≥ {SMALLEST:.3g}, a float32 above zero, got {self.epsilon}")
 
 
-def per_lane(name: str, value: PerLane, lanes: int, device: torch.device) -> Tensor:
-    """float64[L, 1] of a scalar or one value per lane."""
-    values = torch.as_tensor(value, dtype=torch.float64, device=device).reshape(-1, 1)
-    if values.shape[0] not in (1, lanes):
-        raise ValueError(f"{name}: wanted one number, or {lanes} (one per lane), got {values.shape[0]}")
-    return values.expand(lanes, 1).contiguous()
-
-
 def annealed(start: Tensor, steps: int | None, time: Tensor) -> Tensor:
     """float64[L, 1]: from `start` [L, 1] linearly to 1 over so many environment steps; `time` int64[L] have passed."""
     if steps is None:
@@ -81,7 +73,7 @@ class PrioritizedLedger(Ring):
     def nbytes(self) -> int:
         return self.tree.nbytes + self.highest.nbytes
 
-    def written(self, slots: Tensor) -> None:
+    def commit(self, slots: Tensor) -> None:
         if self._fused is not None:
             self.tree.write(slots, self.highest)
             return
@@ -89,8 +81,8 @@ class PrioritizedLedger(Ring):
         self.tree.set(slots, weight.contiguous(), self._label(slots.shape))
         self.tree.renew(slots)
 
-    def place_one(self) -> int:
-        slot = super().place_one()
+    def add_one(self) -> int:
+        slot = super().add_one()
         self.tree.set_one(slot, self._highest.item(), 0)
         return slot
 
@@ -125,7 +117,7 @@ class PrioritizedLedger(Ring):
         self.tree.clear()
         self.highest.fill_(1.0)
 
-    def disclaim(self) -> None:
+    def forget_draws(self) -> None:
         self.tree.disclaim()
 
     def check(self) -> None:

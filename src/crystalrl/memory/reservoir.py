@@ -1,7 +1,7 @@
 """Reservoir replay: the most recent experiences, and a uniform sample of everything older.
 
 Nothing moves. An experience that is no longer recent is offered to the reservoir: it takes the place of a random member
-or is given up, and the slot that becomes free is where the newcomer is written.
+or is given up, and the slot that becomes free is where the newcomer is commit.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ReservoirLedger(Counted):
     def nbytes(self) -> int:
         return super().nbytes + self.recent.nbytes + self.reserved.nbytes
 
-    def place(self, valid: Tensor) -> Tensor:
+    def allocate(self, valid: Tensor) -> Tensor:
         """At most R newcomers at once, so that those who leave the window are distinct from those who enter; and few,
         because newcomers who take the same seat are found by comparing each with each.
         """
@@ -95,7 +95,7 @@ class ReservoirLedger(Counted):
         later = ((seat[:, :, None] == seat[:, None, :]) & (order[None, :] > order[:, None])).any(-1)
         self.reserved.scatter_(1, torch.where(later, self.reserved.shape[1] - 1, seat), slots)
 
-    def place_one(self) -> int:
+    def add_one(self) -> int:
         """As `place`, in plain numbers, for one newcomer in one lane on CPU."""
         window, room, recent, reserved = self.window, self.slots - self.window, self._recent[0], self._reserved[0]
         number = int(self._number[0])

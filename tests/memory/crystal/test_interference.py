@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from crystalrl.memory.crystal.interference import Scene, contradicted, spacing
 
 from benchmarks.interference import automatic_row, library, literal, noise_row, scene_of, sites
 from crystalrl import CrystalMemory, CrystalParams, Transition
 from crystalrl.dynamics import CRYSTAL, GLASS, LIQUID
-from crystalrl.memory.crystal.interference import Scene, back_up, contradicted, spacing
-from crystalrl.memory.neighbours.exact import Near, distances
+from crystalrl.memory.neighbours.exact import distances
 
 SPARED = ("newer_majority", "fresh_mean")
 
@@ -142,37 +142,6 @@ def test_automatic_epsilon_does_not_reach_from_one_context_into_another() -> Non
     phase = [CRYSTAL] * 30 + [LIQUID] * 30
     assert 0 < float(spacing(small([0.0] * n, phase, state=state.flatten().tolist()), 5)) < 0.5
     assert float(spacing(small([0.0] * 5, [LIQUID] * 5), 10)) == 0
-
-
-def test_suspicion_reaches_the_past_of_a_contradicted_experience_and_no_further_than_its_sweeps() -> None:
-    """A chain 0 → 1 → 2 → 3 whose end is contradicted."""
-    near = Near(torch.tensor([[[1], [2], [3], [0]]]), torch.ones(1, 4, 1, dtype=torch.bool))
-    flagged, alive = torch.tensor([[False, False, False, True]]), torch.ones(1, 4, dtype=torch.bool)
-    alive[0, 3] = False
-    assert back_up(flagged, near, alive, 0.5, 15).tolist() == [[0.125, 0.25, 0.5, 1.0]]
-    assert back_up(flagged, near, alive, 0.5, 2).tolist() == [[0.0, 0.25, 0.5, 1.0]]
-
-
-def test_termination_stops_suspicion() -> None:
-    near = Near(torch.tensor([[[1], [2], [3], [0]]]), torch.ones(1, 4, 1, dtype=torch.bool))
-    flagged, alive = torch.tensor([[False, False, False, True]]), torch.tensor([[True, False, True, True]])
-    assert back_up(flagged, near, alive, 0.5, 15).tolist() == [[0.0, 0.0, 0.5, 1.0]]
-
-
-def test_a_warm_backup_reaches_the_same_suspicion_sweep_by_sweep() -> None:
-    near = Near(torch.tensor([[[1], [2], [3], [0]]]), torch.ones(1, 4, 1, dtype=torch.bool))
-    flagged, alive = torch.tensor([[False, False, False, True]]), torch.tensor([[True, True, True, False]])
-    last = torch.zeros(1, 4)
-    for _ in range(3):
-        last = back_up(flagged, near, alive, 0.5, 1, last)
-    assert last.tolist() == back_up(flagged, near, alive, 0.5, 15).tolist()
-
-
-def test_a_warm_backup_forgets_slowly_what_is_each_others_future() -> None:
-    near, alive = Near(torch.tensor([[[1], [0]]]), torch.ones(1, 2, 1, dtype=torch.bool)), torch.ones(1, 2).bool()
-    nothing = torch.zeros(1, 2, dtype=torch.bool)
-    assert back_up(nothing, near, alive, 0.9, 2, torch.ones(1, 2)).tolist()[0] == pytest.approx([0.81, 0.81])
-    assert back_up(nothing, near, alive, 0.9, 2).tolist() == [[0, 0]]
 
 
 def test_what_came_since_counts_as_fresh_though_it_was_promoted() -> None:

@@ -258,7 +258,7 @@ class Machine(RuleBasedStateMachine):
         np.testing.assert_array_equal(held["reward"].numpy(), [e.data.reward for e in items])
         assert held["phase"].tolist() == [("liquid", "glass", "crystal").index(e.phase) + 1 for e in items]
         ledger = self.memory.ledger
-        for name in ("c", "utility", "error", "suspicion", "streak", "birth"):
+        for name in ("c", "utility", "error", "interference", "streak", "birth"):
             wanted = [getattr(e, name) for e in items]
             np.testing.assert_allclose(
                 getattr(ledger, name)[lane, slots].numpy(), wanted, rtol=2e-4, atol=1e-5, err_msg=name

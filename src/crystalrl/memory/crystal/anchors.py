@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from crystalrl import backends
-from crystalrl.memory.crystal.ledger import EVALUATED, CrystalLedger
-from crystalrl.memory.prioritized import per_lane
+from crystalrl.lanes import per_lane
+from crystalrl.memory.crystal.ledger import EVALUATED
 from crystalrl.memory.storage.spec import Shape
 from crystalrl.params import CrystalParams
+from crystalrl.types import Anchor
 
 
 class Anchors(dict[str, Tensor]):
@@ -34,29 +35,31 @@ class Anchors(dict[str, Tensor]):
         self._first, self._fused = torch.arange(lanes, device=device)[:, None] * slots, backends.fused_for(device)
         """Where a lane's anchors begin."""
 
-    def of(self, slots: Tensor, ledger: CrystalLedger) -> dict[str, tuple[Tensor, Tensor]]:
+    def at(self, slots: Tensor, c: Tensor, flags: Tensor) -> dict[str, Anchor]:
         """Targets [L, B, …] and strengths float32[L, B] of slots int64[L, B]."""
         flat = (slots if len(slots) == 1 else slots + self._first).reshape(-1)
-        out: dict[str, tuple[Tensor, Tensor]] = {}
+        out: dict[str, Anchor] = {}
         for name, anchor in self.items():
             target = anchor.flatten(0, 1).index_select(0, flat).view(*slots.shape, *anchor.shape[2:])
             known = self._one and out  # the same strength for all
-            out[name] = target, next(iter(out.values()))[1] if known else self._strength_at(name, slots, ledger)
+            out[name] = Anchor(
+                target, next(iter(out.values())).coefficient if known else self._strength_at(name, slots, c, flags)
+            )
         return out
 
-    def _strength_at(self, name: str, slots: Tensor, ledger: CrystalLedger) -> Tensor:
+    def _strength_at(self, name: str, slots: Tensor, c: Tensor, flags: Tensor) -> Tensor:
         """float32[L, B] in slots int64[L, B]."""
-        kappa, c, flags = self._kappa[name], ledger.c, ledger.flags
+        kappa = self._kappa[name]
         if self._fused is not None:
             strength: Tensor = self._fused.strength(c, flags, slots, kappa, self._power, EVALUATED)
             return strength
         return self._strength(kappa, c.gather(1, slots), flags.gather(1, slots))
 
-    def pull(self, ledger: CrystalLedger) -> Tensor:
+    def pull(self, c: Tensor, flags: Tensor) -> Tensor:
         """float32[L, N]: strength of all anchors of each experience together."""
-        strength = torch.zeros_like(ledger.c)
+        strength = torch.zeros_like(c)
         for kappa in self._kappa.values():
-            strength += self._strength(kappa, ledger.c, ledger.flags)
+            strength += self._strength(kappa, c, flags)
         return strength
 
     def _strength(self, kappa: Tensor, c: Tensor, flags: Tensor) -> Tensor:

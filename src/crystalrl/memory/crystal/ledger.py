@@ -9,7 +9,8 @@ from torch import Tensor
 from crystalrl import backends
 from crystalrl.backends import UNLABELLED
 from crystalrl.dynamics import CRYSTAL, EMPTY, GLASS, LIQUID, next_phase
-from crystalrl.memory.prioritized import annealed, per_lane
+from crystalrl.lanes import per_lane
+from crystalrl.memory.prioritized import annealed
 from crystalrl.memory.sampling.strata import quotas
 from crystalrl.memory.sampling.sum_tree import Gate, Learning, WeightTree
 from crystalrl.memory.storage.spec import StorageSpec
@@ -18,6 +19,7 @@ from crystalrl.random import Streams
 
 EVALUATED, PINNED = 1, 2
 _LANE_TENSORS = ("number", "highest", "filled", "queue", "head", "tail")
+STORED = {"interference": "suspicion"}
 TINY = 1e-6
 """Added to |δ| in draw weights, so that an experience without TD error stays drawable."""
 
@@ -34,7 +36,7 @@ class CrystalLedger:
     utility: Tensor
     error: Tensor
     """|δ|."""
-    suspicion: Tensor
+    interference: Tensor
     """W: how far an experience, or its future, is contradicted."""
     key: Tensor
     """Random, given to each new crystal: of too many crystals those with the smallest keys stay."""
@@ -82,7 +84,7 @@ class CrystalLedger:
 
     def _state(self, lanes: int, width: int, envs: int, device: torch.device) -> dict[str, Tensor]:
         """Tensors [L, N + 1]: what every slot carries, and one spare column for writes that are skipped."""
-        floats = ("c", "utility", "error", "suspicion", "key", *(("boost",) if self.params.boost else ()))
+        floats = ("c", "utility", "error", "interference", "key", *(("boost",) if self.params.boost else ()))
 
         def zeros(*shape: int, kind: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(*shape, lanes, width, dtype=kind, device=device)
@@ -117,6 +119,15 @@ class CrystalLedger:
         return self.tree.label[:, : self.slots] + 1
 
     @property
+    def generation(self) -> Tensor:
+        return self.tree.claims[:, : self.slots, 0]
+
+    def pin(self, slots: Tensor, pinned: bool) -> None:
+        flags = self.flags.gather(1, slots)
+        self.flags.scatter_(1, slots, flags | PINNED if pinned else flags & ~PINNED)
+        self.rebuild_queue()
+
+    @property
     def count(self) -> Tensor:
         return self.filled.sum(-1).to(torch.int64)
 
@@ -134,7 +145,7 @@ class CrystalLedger:
     def nbytes(self) -> int:
         return self.tree.nbytes + sum(tensor.nbytes for tensor in self._own().values())
 
-    def enqueue(self) -> None:
+    def rebuild_queue(self) -> None:
         """List anew the slots that may be written. Doing it early changes nothing in the order."""
         phase = self.phase
         free, pinned = phase == EMPTY, (self.flags & PINNED) > 0
@@ -153,14 +164,14 @@ class CrystalLedger:
     def reserve(self, width: int) -> None:
         """Set aside `width` of the listed slots, listing anew if there are fewer; an error if fewer may be written."""
         if self._room < width:
-            self.enqueue()
+            self.rebuild_queue()
         if self._room < width:
             raise RuntimeError(f"add: wanted {width} slots, but only {self._room} are not glass, crystal or pinned")
         self._room -= width
         if self._liquid_was_empty:
             self.refresh_strata()
 
-    def place(self, valid: Tensor) -> Tensor:
+    def allocate(self, valid: Tensor) -> Tensor:
         if self._fused is not None:
             placed: Tensor = self._fused.place(valid, self.head, self.slots, self.queue)
             return placed
@@ -169,7 +180,8 @@ class CrystalLedger:
         self.head += rank[:, -1] + 1
         return torch.where(valid, slots, -1)
 
-    def written(self, slots: Tensor) -> None:
+    def commit(self, slots: Tensor, c: Tensor | None = None) -> None:
+        self.incoming = torch.zeros(self.lanes, 1, device=self.head.device) if c is None else c
         if self._fused is not None:
             given = {"incoming": self.incoming, "n_step": self.n_step, "epsilon": TINY, "rises": self.params.phases}
             self.tree.write(slots, self.highest, columns=self._written_to, **given)
@@ -202,11 +214,7 @@ class CrystalLedger:
         added, taken = ((labels == strata) & kept[..., None, None]).sum(1).unbind(1)
         self.filled += added - taken
 
-    def place_one(self) -> int:
-        if self.trusted:
-            slots = self.place(torch.ones(1, 1, dtype=torch.bool))
-            self.written(slots)
-            return int(slots)
+    def add_one(self) -> int:
         view = self._numpy
         slot = int(view["queue"][0, view["head"][0]])
         view["head"][0] += 1
@@ -263,7 +271,7 @@ class CrystalLedger:
         self.tree.label[:, : self.slots] = phase - 1
         self.tree.rebuild()
         self.filled.copy_(torch.stack([(phase == p).sum(-1) for p in (LIQUID, GLASS, CRYSTAL)], -1))
-        self.enqueue()
+        self.rebuild_queue()
         self.refresh_strata()
 
     def holds(self, slots: Tensor) -> bool:
@@ -276,7 +284,7 @@ class CrystalLedger:
         return bool(known_there.all())
 
     def _own(self) -> dict[str, Tensor]:
-        named = {f"slot.{name}": wide[:, : self.slots] for name, wide in self._wide.items()}
+        named = {f"slot.{STORED.get(name, name)}": wide[:, : self.slots] for name, wide in self._wide.items()}
         return named | {name: getattr(self, name) for name in _LANE_TENSORS}
 
     def tensors(self) -> dict[str, Tensor]:
@@ -293,10 +301,10 @@ class CrystalLedger:
             wide.zero_()
         self.filled.zero_()
         self.highest.fill_(1.0)
-        self.enqueue()
+        self.rebuild_queue()
         self.refresh_strata()
 
-    def disclaim(self) -> None:
+    def forget_draws(self) -> None:
         self.tree.disclaim()
 
     def check(self) -> None:
@@ -305,7 +313,7 @@ class CrystalLedger:
         counted = torch.stack([(phase == p).sum(-1) for p in (LIQUID, GLASS, CRYSTAL)], -1)
         if bool((phase > CRYSTAL).any()) or not torch.equal(counted, self.filled.to(torch.int64)):
             raise AssertionError(f"filled: {self.filled.tolist()} but the labels count {counted.tolist()}")
-        for name in ("c", "utility", "suspicion"):
+        for name in ("c", "utility", "interference"):
             values = getattr(self, name)
             if not bool(((values >= 0) & (values <= 1)).all()):
                 raise AssertionError(f"{name}: outside [0, 1]")

@@ -109,6 +109,14 @@ class Neighbours:
         """Take the graph back."""
         self.graph = twin.graph
 
+    def copied(self, arena: AnyArena) -> Neighbours:
+        """A twin with a copy of the graph; `refresh` of one leaves the other as it is."""
+        twin = copy(self)
+        if self.graph is not None:
+            state = self.state(self.features.spec.capacity)
+            twin.fill(twin.checked(state, arena), state)
+        return twin
+
     def clear(self) -> None:
         self.graph = None
 

@@ -1,0 +1,1 @@
+from crystalrl.memory.prioritized import annealed  # noqa: F401
