@@ -249,7 +249,7 @@ class Machine(RuleBasedStateMachine):
             if slots:
                 self.compare_state(lane, held, [twin.slots[s] for s in slots], slots)
             room = min(len(t.writable()) for t in self.twins)
-            self.memory.ledger.enqueue()
+            self.memory.ledger.rebuild_queue()
             queue = self.memory.ledger.queue[lane, :room].tolist()
             assert queue == twin.writable()[:room]
 
