@@ -197,8 +197,8 @@ def design(wish: Wish) -> Design:
     By Little's law, capacity = newcomers·(1 − promoted) + inflow·promoted·(maturity + lifetime): the newcomers of one
     episode stay in liquid until they are evaluated, even those evicted right afterwards. Liquid evicts the lowest
     utilities, so the best `promoted` share survives. Without interference, an experience of utility U takes
-    −ln(1 − τ)/(αU) to reach τ, plus half an episode on average until the next consolidation. α follows from the maturity
-    and the mean of 1/U over survivors, β from the melting time, σ from the spread.
+    −ln(1 − τ)/(αU) to reach τ, plus half an episode on average until the next consolidation. α follows from the
+    maturity and the mean of 1/U over survivors, β from the melting time, σ from the spread.
     """
     promoted = (wish.capacity - wish.newcomers) / (wish.inflow * (wish.waiting + wish.lifetime) - wish.newcomers)
     flow, unseen = wish.inflow * promoted, wish.newcomers * (1 - promoted)
