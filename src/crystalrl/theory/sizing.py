@@ -108,8 +108,8 @@ class Wish:
         for name in ("inflow", "capacity", "episode", "lifetime", "maturity", "melt", "spread"):
             if getattr(self, name) is not None and not float(non_negative(name, getattr(self, name))) > 0:
                 raise ValueError(f"{name} must be > 0, got 0")
-        if self.capacity <= self.newcomers:
-            raise ValueError(f"capacity must exceed inflow × episode = {self.newcomers:g}, got {self.capacity}")
+        if self.capacity <= self.arrivals:
+            raise ValueError(f"capacity must exceed inflow × episode = {self.arrivals:g}, got {self.capacity}")
         least = self.capacity / self.inflow
         if self.lifetime + self.waiting <= least:
             raise ValueError(
@@ -120,7 +120,7 @@ class Wish:
             raise ValueError(f"maturity must be at least one episode of {self.episode:g} steps, got {self.waiting:g}")
 
     @property
-    def newcomers(self) -> float:
+    def arrivals(self) -> float:
         """Experiences that arrive between two consolidations."""
         return self.inflow * self.episode
 
@@ -194,14 +194,14 @@ class Design:
 def design(wish: Wish) -> Design:
     """Rates and capacities such that all phases are just full and the crystal store fills up within the lifetime.
 
-    By Little's law, capacity = newcomers·(1 − promoted) + inflow·promoted·(maturity + lifetime): the newcomers of one
+    By Little's law, capacity = arrivals·(1 − promoted) + inflow·promoted·(maturity + lifetime): the arrivals of one
     episode stay in liquid until they are evaluated, even those evicted right afterwards. Liquid evicts the lowest
     utilities, so the best `promoted` share survives. Without interference, an experience of utility U takes
     −ln(1 − τ)/(αU) to reach τ, plus half an episode on average until the next consolidation. α follows from the
     maturity and the mean of 1/U over survivors, β from the melting time, σ from the spread.
     """
-    promoted = (wish.capacity - wish.newcomers) / (wish.inflow * (wish.waiting + wish.lifetime) - wish.newcomers)
-    flow, unseen = wish.inflow * promoted, wish.newcomers * (1 - promoted)
+    promoted = (wish.capacity - wish.arrivals) / (wish.inflow * (wish.waiting + wish.lifetime) - wish.arrivals)
+    flow, unseen = wish.inflow * promoted, wish.arrivals * (1 - promoted)
     floor, slowness = _survivors(wish.utilities, promoted)
     to_glass, to_crystal = -np.log1p(-wish.thresholds.tau_L), -np.log1p(-wish.thresholds.tau_C)
     climb = wish.waiting - wish.episode / 2
@@ -216,7 +216,7 @@ def design(wish: Wish) -> Design:
         alpha=float(alpha),
         beta=float(beta),
         sigma=wish.spread * _noise_of_unit_spread(float(alpha) * floor),
-        time_unit=max(1, round(wish.newcomers)),
+        time_unit=max(1, round(wish.arrivals)),
         capacity=(liquid, glass, crystal),
         promoted=promoted,
         utility_floor=floor,
@@ -257,7 +257,7 @@ def _notes(wish: Wish, reach_glass: float, liquid: int) -> tuple[str, ...]:
     notes = []
     if reach_glass < 5 * wish.episode:
         notes.append(f"glass is reached in {reach_glass / wish.episode:.1f} consolidations: consolidate more often")
-    if wish.newcomers > 0.3 * liquid:
+    if wish.arrivals > 0.3 * liquid:
         notes.append("one episode fills more than a third of the liquid slots: occupancy will fluctuate")
     if wish.melting > wish.lifetime:
         notes.append("melting takes longer than the lifetime: the store is full before contradicted crystals melt")
