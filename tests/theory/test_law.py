@@ -1,4 +1,4 @@
-"""No warning, overflow or NaN for valid input; a clear refusal for the rest. Warnings are errors in this suite."""
+"""No warning, overflow or NaN for valid input; clear errors for the rest. Warnings are errors in this suite."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STARTS = np.array([0.0, 1e-9, 0.3, 0.999, 1.0])
 
 @pytest.mark.parametrize("sigma", SIGMAS)
 @pytest.mark.parametrize(("utility", "interference"), SETTINGS)
-def test_moments_and_laws_are_finite_everywhere(sigma: float, utility: float, interference: float) -> None:
+def test_moments_and_distributions_are_finite_everywhere(sigma: float, utility: float, interference: float) -> None:
     law = Crystallization(sigma=sigma, utility=utility, interference=interference)
     t, c0, x = TIMES[:, None, None], STARTS[None, :, None], np.array([0.0, 1e-12, 0.2, 0.7, 0.999999, 1.0])
     assert np.all((law.mean(t, c0) >= 0) & (law.mean(t, c0) <= 1 + 1e-15))
@@ -32,9 +32,7 @@ def test_moments_and_laws_are_finite_everywhere(sigma: float, utility: float, in
 
 @pytest.mark.parametrize("sigma", SIGMAS)
 @pytest.mark.parametrize(("utility", "interference"), SETTINGS)
-def test_passages_and_forgetting_are_finite_or_honestly_infinite(
-    sigma: float, utility: float, interference: float
-) -> None:
+def test_passages_and_forgetting_are_never_nan(sigma: float, utility: float, interference: float) -> None:
     law = Crystallization(sigma=sigma, utility=utility, interference=interference)
     tau = np.array([0.1, 0.3, 0.7, 0.99])
     for values in (law.time_to(tau, 0.5), law.mean_first_passage(tau, 0.5), law.absorption_time(STARTS)):
@@ -51,7 +49,7 @@ def test_passages_and_forgetting_are_finite_or_honestly_infinite(
 
 @pytest.mark.parametrize("sigma", SIGMAS)
 @pytest.mark.parametrize(("utility", "interference"), SETTINGS[1:])
-def test_limits_potentials_and_sizes_are_defined(sigma: float, utility: float, interference: float) -> None:
+def test_limits_potentials_and_contents_are_defined(sigma: float, utility: float, interference: float) -> None:
     law = Crystallization(sigma=sigma, utility=utility, interference=interference)
     limit = law.stationary()
     assert 0 <= limit.mean <= 1
@@ -65,7 +63,7 @@ def test_limits_potentials_and_sizes_are_defined(sigma: float, utility: float, i
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "wish"),
+    ("field", "value", "expected"),
     [
         ("alpha", -0.1, "alpha must be finite and ≥ 0"),
         ("beta", np.nan, "beta must be finite and ≥ 0"),
@@ -76,12 +74,12 @@ def test_limits_potentials_and_sizes_are_defined(sigma: float, utility: float, i
         ("interference", -0.5, r"interference must be in \[0, 1\]"),
     ],
 )
-def test_invalid_constants_are_refused_with_the_wished_range(field: str, value: float, wish: str) -> None:
-    with pytest.raises(ValueError, match=wish):
+def test_invalid_constants_are_refused_with_the_valid_range(field: str, value: float, expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         Crystallization(**{field: value})
 
 
-def test_invalid_arguments_are_refused_with_the_wished_range() -> None:
+def test_invalid_arguments_are_refused_with_the_valid_range() -> None:
     law = Crystallization()
     with pytest.raises(ValueError, match="t must be finite and ≥ 0, got -1"):
         law.mean(-1.0, 0.5)
@@ -93,14 +91,14 @@ def test_invalid_arguments_are_refused_with_the_wished_range() -> None:
         law.occupancy(0.7, 0.3)
 
 
-def test_constants_come_from_any_object_that_carries_them() -> None:
+def test_constants_can_come_from_any_object_that_has_them() -> None:
     params = SimpleNamespace(alpha=0.1, beta=0.02, sigma=0.01, leak=0.001, tau_L=0.25, tau_C=0.65)
     law = Crystallization.of(params, utility=0.4, interference=0.2)
     assert law == Crystallization(0.1, 0.02, 0.01, 0.4, 0.2, 0.001)
     assert law.rates.loss == pytest.approx(0.005)
 
 
-def test_values_per_lane_are_refused() -> None:
+def test_per_lane_values_are_refused() -> None:
     params = SimpleNamespace(alpha=np.array([[0.1], [0.2]]), beta=0.02, sigma=0.01, leak=0.0)
     with pytest.raises(TypeError, match="alpha holds one value per lane"):
         Crystallization.of(params)
