@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation
-from crystalrl.memory.crystal import memory as crystal
 from crystalrl.memory.crystal.background import Background
 from crystalrl.types import Evaluate
 from tests.experience import assert_same_state
@@ -56,7 +55,7 @@ def test_it_is_the_plan_of_one_step_applied_at_another_however_long_it_takes(
 ) -> None:
     if lists:
         pytest.importorskip("faiss")
-        monkeypatch.setattr(crystal, "EXACT", {"cpu": 16})
+        monkeypatch.setattr(CrystalMemory, "exact_up_to", {"cpu": 16})
     by_hand = lived(False)
     assert int(by_hand.turns) > 8
     for slow in (0.0, 0.02):

@@ -12,7 +12,7 @@ import torch
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, Transition
 from crystalrl.memory.crystal.utility import masked_quantile, scaled_error
-from crystalrl.memory.neighbours import exact as neighbours
+from crystalrl.memory.neighbours.features import flatten
 from crystalrl.memory.sampling.strata import quotas
 from tests.memory.crystal.experience import by_reward, feed, memory_of, stream, with_output
 
@@ -487,7 +487,7 @@ def test_neighbours_are_found_in_full_precision_whatever_the_process_has_chosen(
 
     def features(obs: Any) -> torch.Tensor:
         seen.append(torch.get_float32_matmul_precision())
-        return neighbours.flatten(obs)
+        return flatten(obs)
 
     memory = memory_of(64, CrystalParams.anchored(), features=features)
     feed(memory, 64)
