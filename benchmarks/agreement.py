@@ -14,14 +14,15 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 
 from crystalrl import CrystalMemory, CrystalParams, Evaluation, Transition
-from crystalrl.memory.crystal import interference
-from crystalrl.memory.crystal import memory as crystal
+from crystalrl.memory.neighbours.epsilon import Scales
+from crystalrl.memory.neighbours.experiences import Experiences
 from crystalrl.types import Batch
 
 SLOTS, ENVS, TURNS, SEEDS = 5000, 50, 100, 3
@@ -39,10 +40,20 @@ def critic(theta: float) -> Any:
     return evaluate
 
 
-def lived(seed: int) -> tuple[torch.Tensor, float]:
+class Stretched(Scales):
+    """An ε that is 1 % larger."""
+
+    def epsilon(self, experiences: Experiences, pairs: ModuleType | None) -> torch.Tensor:
+        return 1.01 * super().epsilon(experiences, pairs)
+
+
+def lived(seed: int, exact_up_to: int, stretched: bool = False) -> tuple[torch.Tensor, float]:
     """Phase uint8 of every experience that ever came, at the end; and how many were contradicted on the way."""
     params = CrystalParams.anchored()
     memory = CrystalMemory(SLOTS, obs=(2,), action=4, params=params, anchor={"q": (1,)}, envs=ENVS, seed=seed)
+    memory.neighbours.exact_up_to = exact_up_to
+    if stretched:
+        memory.neighbours.scales = Stretched(params, 1, memory.device)
     rng, flagged = np.random.default_rng(seed), 0.0
     steps = TURNS * params.interval(SLOTS) // ENVS
     state = rng.uniform(size=(ENVS, 2)).astype(np.float32)
@@ -64,14 +75,7 @@ def lived(seed: int) -> tuple[torch.Tensor, float]:
 
 
 def compared(seed: int) -> dict[str, dict[str, float]]:
-    spacing, ended = interference.spacing, {}
-    crystal.EXACT = {"cpu": 1000}
-    ended["lists"] = lived(seed)
-    crystal.EXACT = {"cpu": SLOTS}
-    ended["exact"] = lived(seed)
-    interference.spacing = lambda *given: 1.01 * spacing(*given)
-    ended["exact, ε + 1 %"] = lived(seed)
-    interference.spacing = spacing
+    ended = {"lists": lived(seed, 1000), "exact": lived(seed, SLOTS), "exact, ε + 1 %": lived(seed, SLOTS, True)}
     exact = ended["exact"][0]
     rows = {}
     for name, (phases, flagged) in ended.items():

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 from crystalrl import CrystalMemory, CrystalParams
-from crystalrl.memory.neighbours.index import LISTS, PROBES, TOGETHER, TRAINED_ON, Ivf
+from crystalrl.memory.neighbours.index import Ivf
 from crystalrl.types import Batch
 
 OBS, ACTION, ENVS, NEW = 39, 4, 50, 5000
@@ -119,20 +119,20 @@ def critic(batch: Batch) -> torch.Tensor:
 
 def judged(memory: CrystalMemory) -> dict[str, float]:
     """Recall@10 of the lists just used, and the mean error of V over its deviation, against exact neighbours."""
-    vicinity, ledger = memory.vicinity, memory.ledger
-    assert vicinity is not None
-    assert vicinity.ahead is not None
+    graph, ledger = memory.neighbours.graph, memory.ledger
+    assert graph is not None
+    assert graph.successor_lists is not None
     stored = (ledger.phase[0] > 0).nonzero()[:, 0]
     rows = stored[torch.randperm(len(stored), generator=torch.Generator().manual_seed(1))[:JUDGED]]
-    queries = vicinity.states.vectors("next_obs", rows[None])[0]
+    queries = graph.states.vectors("next_obs", rows[None])[0]
     near, slot = torch.empty(len(rows), 0), torch.empty(len(rows), 0, dtype=torch.int64)
     for part in stored.split(1 << 17):
-        apart = torch.cdist(queries, vicinity.states.vectors("obs", part[None])[0])
+        apart = torch.cdist(queries, graph.states.vectors("obs", part[None])[0])
         apart[rows[:, None] == part] = torch.inf
         least, at = apart.topk(10, largest=False)
         near, order = torch.cat([near, least], 1).topk(10, largest=False)
         slot = torch.cat([slot, part[at]], 1).gather(1, order)
-    mine = vicinity.ahead.index[0, rows, :10].to(torch.int64)
+    mine = graph.successor_lists.index[0, rows, :10].to(torch.int64)
     recall = float((slot[:, :, None] == mine[:, None, :]).any(-1).float().mean())
     exact = ledger.error[0][slot].mean(-1)
     listed = (ledger.error[0][mine.clamp_min(0)] * (mine >= 0)).sum(-1) / (mine >= 0).sum(-1).clamp_min(1)
@@ -141,7 +141,7 @@ def judged(memory: CrystalMemory) -> dict[str, float]:
 
 def bytes_of(memory: Any) -> dict[str, float]:
     """Per slot: payload, ledger (with the visit counts, without anchors), neighbour lists, copies of vectors."""
-    lists = getattr(memory, "vicinity", None)
+    lists = getattr(getattr(memory, "neighbours", None), "graph", None)
     listed, vectors = (lists.list_bytes, lists.nbytes - lists.list_bytes) if lists else (0, 0)
     anchors = sum(anchor.nbytes for anchor in getattr(memory, "anchors", {}).values())
     parts = {"payload": memory.arena.nbytes, "lists": listed, "vectors": vectors}
@@ -158,19 +158,19 @@ class Peer:
     def __init__(self, memory: CrystalMemory) -> None:
         import faiss
 
-        assert memory.vicinity is not None
-        states, occupied = memory.vicinity.states, memory.ledger.phase[0] > 0
+        assert memory.neighbours.graph is not None
+        states, occupied = memory.neighbours.graph.states, memory.ledger.phase[0] > 0
         slots = occupied.nonzero()[:, 0]
-        self.count, lists = len(slots), int(LISTS * len(slots) ** 0.5)
+        self.count, lists = len(slots), int(Ivf.lists_per_root * len(slots) ** 0.5)
         coarse = faiss.IndexFlatL2(states.size)
         kind = faiss.ScalarQuantizer.QT_fp16
         self.index = faiss.IndexIVFScalarQuantizer(coarse, states.size, lists, kind, faiss.METRIC_L2, False)
-        self.index.cp.niter, self.index.cp.min_points_per_centroid, self.index.nprobe = 10, 1, PROBES
+        self.index.cp.niter, self.index.cp.min_points_per_centroid, self.index.nprobe = 10, 1, Ivf.min_probes
         vectors = states.of_lane("obs", 0, slots).numpy()
-        self.built = timed(lambda: self._build(vectors, max(1, len(slots) // (lists * TRAINED_ON))))
+        self.built = timed(lambda: self._build(vectors, max(1, len(slots) // (lists * Ivf.trained_on))))
         some = slots[torch.randperm(len(slots), generator=torch.Generator().manual_seed(2))[:QUERIES]]
         self.queries = states.of_lane("next_obs", 0, some).numpy()
-        wide = -(-states.size // TOGETHER) * TOGETHER
+        wide = -(-states.size // Ivf.pad_to) * Ivf.pad_to
         self.padded = np.pad(self.queries, ((0, 0), (0, wide - states.size)))
         self.rounds: dict[str, list[tuple[float, float]]] = {"peer": [], "padded_peer": []}
 
@@ -179,10 +179,10 @@ class Peer:
         self.index.add(vectors)
 
     def ask(self, memory: CrystalMemory) -> None:
-        assert memory.vicinity is not None
-        assert isinstance(memory.vicinity.index, Ivf)
-        padded = memory.vicinity.index.indices[0]
-        padded.nprobe = PROBES
+        assert memory.neighbours.graph is not None
+        assert isinstance(memory.neighbours.graph.index, Ivf)
+        padded = memory.neighbours.graph.index.indices[0]
+        padded.nprobe = Ivf.min_probes
         self.rounds["peer"].append(timed(lambda: self.index.search(self.queries, 10)))
         self.rounds["padded_peer"].append(timed(lambda: padded.search(self.padded, 10)))
 

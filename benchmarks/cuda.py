@@ -188,7 +188,7 @@ def profiled(slots: int, device: str = "cuda") -> None:
     memory, draft = walk.memory, walk.memory.draft()
     stages: dict[str, Any] = {
         "evaluate": lambda: evaluated(memory, draft, walk.evaluate),
-        "neighbours": lambda: memory.surroundings(draft),
+        "neighbours": lambda: memory.neighbours.refresh(draft.view()),
         "all (neighbours for the second time)": lambda: memory.consolidate(walk.evaluate),
     }
     on_cuda = device == "cuda"

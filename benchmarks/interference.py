@@ -3,7 +3,7 @@
     python benchmarks/interference.py --json runs/interference.json
 
 `docs/interference.md` shows the numbers. "Literal" is a rule as it was first written; the library's own
-adds a guard against noise (`crystalrl.memory.crystal.interference`). "Elders" is the guard that was tried first for fresh_mean:
+adds a guard against noise (`crystalrl.memory.neighbours.contradiction`). "Elders" is the guard that was tried first for fresh_mean:
 an experience at odds with the mean of its elders is an outlier and not flagged.
 """
 
@@ -17,9 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from crystalrl import backends
 from crystalrl.dynamics import CRYSTAL, LIQUID
-from crystalrl.memory.crystal.interference import Scene, contradicted, spacing
-from crystalrl.memory.neighbours import exact as neighbours
+from crystalrl.memory.neighbours.contradiction import contradicted
+from crystalrl.memory.neighbours.epsilon import liquid_spacing
+from crystalrl.memory.neighbours.exact import median_spacing, moments
+from crystalrl.memory.neighbours.experiences import Experiences
 
 NOISE = (0.0, 0.01, 0.05, 0.2)
 
@@ -45,20 +48,24 @@ def sites(count: int, members: int, noise: float, changed: bool, newer: float, s
     }
 
 
-def scene_of(data: dict[str, Any], state: torch.Tensor) -> Scene:
+def scene_of(data: dict[str, Any], state: torch.Tensor) -> Experiences:
     total = len(data["reward"])
     phase = torch.tensor(np.where(data["new"], LIQUID, CRYSTAL), dtype=torch.uint8)[None]
     action = torch.tensor(data["action"]).view(1, total, 1).float()
     reward, new = torch.tensor(data["reward"])[None], torch.tensor(data["new"])[None]
-    return Scene(state, action, reward, torch.arange(total)[None], phase, new, None, True)
+    return Experiences(
+        state=state, action=action, reward=reward, birth=torch.arange(total)[None], phase=phase, unevaluated=new,
+        context=None, discrete=True,
+    )  # fmt: skip
 
 
-def library(rule: str, scene: Scene, epsilon: float, delta_r: float) -> np.ndarray:
+def library(rule: str, scene: Experiences, epsilon: float, delta_r: float) -> np.ndarray:
     """Flags of the library's rule."""
-    return contradicted(rule, scene, torch.tensor([[epsilon]]), torch.tensor([[delta_r]]))[0].numpy()
+    pairs = backends.pairs_for(torch.device("cpu"))
+    return contradicted(rule, scene, torch.tensor([[epsilon]]), torch.tensor([[delta_r]]), pairs)[0].numpy()
 
 
-def literal(rule: str, scene: Scene, epsilon: float, delta_r: float, guarded: bool = False) -> np.ndarray:
+def literal(rule: str, scene: Experiences, epsilon: float, delta_r: float, guarded: bool = False) -> np.ndarray:
     """Flags of the rule without the guard for outliers, one experience at a time."""
     state, action, reward = scene.state[0].numpy(), scene.action[0, :, 0].numpy(), scene.reward[0].numpy()
     liquid = scene.phase[0].numpy() == LIQUID
@@ -80,7 +87,7 @@ def literal(rule: str, scene: Scene, epsilon: float, delta_r: float, guarded: bo
     return flagged
 
 
-def elders(rule: str, scene: Scene, epsilon: float, delta_r: float) -> np.ndarray:
+def elders(rule: str, scene: Experiences, epsilon: float, delta_r: float) -> np.ndarray:
     return literal(rule, scene, epsilon, delta_r, guarded=True)
 
 
@@ -153,9 +160,13 @@ def automatic_row(total: int, rule: str, how: str, nearest: int | None, seeds: i
         data = walk(total, seed)
         state = torch.tensor(data["state"], dtype=torch.float32)[None]
         occupied = torch.ones(1, total, dtype=torch.bool)
-        mean, deviation = neighbours.moments(state, occupied)
+        mean, deviation = moments(state, occupied)
         scene = scene_of(data, (state - mean) / deviation)
-        epsilon = neighbours.median_spacing(scene.state, occupied) if nearest is None else spacing(scene, nearest)
+        pairs = backends.pairs_for(torch.device("cpu"))
+        if nearest is None:
+            epsilon = median_spacing(scene.state, occupied, pairs)
+        else:
+            epsilon = liquid_spacing(scene, nearest, pairs)
         flagged = READINGS[how](rule, scene, float(epsilon), float(data["reward"].std()))
         found.append(flagged[data["truth"]].mean())
         wrong.append(flagged[data["same"]].mean())

@@ -39,7 +39,6 @@ from crystalrl import (
     UniformMemory,
     kernels,
 )
-from crystalrl.memory.neighbours.graph import Vicinity
 
 OBS, ACTION, BATCH = 39, 4, 256
 SIZES = (100_000, 1_000_000)
@@ -244,7 +243,7 @@ def counted_bytes() -> dict[str, dict[str, float]]:
     rows = {name.removesuffix("Memory").lower(): consolidation.bytes_of(memory) for name, memory in plain.items()}
     for name, params in (("crystal", CrystalParams.anchored()), ("crystal, CrystalParams()", CrystalParams())):
         memory = filled(CrystalMemory(100_000, params=params, **shape))
-        memory.vicinity = lists = Vicinity(memory)
+        memory.neighbours.graph = lists = memory.neighbours.empty_graph(memory.arena)
         every = torch.ones(1, 100_000, dtype=torch.bool)
         lists.index.build(every, every[:, 0], partial(lists.states.vectors, "obs"))
         rows[name] = consolidation.bytes_of(memory)

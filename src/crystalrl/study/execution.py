@@ -119,7 +119,7 @@ def prepare(device: str) -> None:
     """Settings of this process that make small learners fast, and their scores the same from run to run. On CPU: one
     thread (the tensors are small), freed memory kept (fresh pages cost as much as the arithmetic here), denormal
     numbers as zero. On CUDA: networks multiply in TF32, which reads the first ten bits of a fraction and adds up in
-    float32; the memories do not (see `neighbours.in_full`).
+    float32; the memories do not (see `memory.neighbours.exact.full_precision`).
     """
     if device != "cpu":
         torch.set_float32_matmul_precision("high")

@@ -77,7 +77,7 @@ class Neighbours:
         if not bool(listed.any()):
             self.graph = None
             return pairs.search(view, torch.ones_like(listed))
-        self.graph = self.graph or self._empty_graph(view.arena)
+        self.graph = self.graph or self.empty_graph(view.arena)
         found, rest = self.graph.refresh(view, listed), view.due_on_host & ~listed
         return found.joined(pairs.search(view, rest), rest) if bool(rest.any()) else found
 
@@ -97,7 +97,8 @@ class Neighbours:
             return torch.zeros_like(large)
         return large
 
-    def _empty_graph(self, arena: AnyArena) -> NeighbourGraph:
+    def empty_graph(self, arena: AnyArena) -> NeighbourGraph:
+        """A graph without lists that reads the payload from this arena."""
         return NeighbourGraph(self.params, self.features, arena, self.scales, self.kernels, self.tuning)
 
     def detached(self) -> Neighbours:
@@ -137,7 +138,7 @@ class Neighbours:
         """An empty graph for `fill` that this state fits, None for an empty state; ValueError if it does not fit."""
         if not state:
             return None
-        graph = self._empty_graph(arena)
+        graph = self.empty_graph(arena)
         graph_state.check(graph, state)
         return graph
 

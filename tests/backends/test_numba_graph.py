@@ -1,4 +1,4 @@
-"""The loops over neighbour lists do what plain Python does, and find what is near."""
+"""The loops over neighbour lists do what plain Python does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crystalrl.backends import numba_graph as loops
 SLOTS, K, SIZE, ROOM = 120, 6, 3, 8
 
 
-def scene(seed: int) -> tuple[Any, Any]:
+def example(seed: int) -> tuple[Any, Any]:
     """Lists of random length with random members, not themselves; points and states."""
     rng = np.random.default_rng(seed)
     lists = np.full((SLOTS, K), -1, np.int32)
@@ -35,37 +35,37 @@ def reversed_lists(lists: Any) -> dict[int, list[int]]:
 
 
 def graph_of(lists: Any) -> tuple[Any, Any, Any]:
-    start, hosts = np.empty(SLOTS + 1, np.int64), np.empty(int((lists >= 0).sum()), np.int32)
-    loops.reverse(lists, start, hosts)
-    return lists, start, hosts
+    start, owners = np.empty(SLOTS + 1, np.int64), np.empty(int((lists >= 0).sum()), np.int32)
+    loops.fill_reverse(lists, start, owners)
+    return lists, start, owners
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_every_slot_is_found_in_the_lists_in_which_it_stands(seed: int) -> None:
-    lists, _ = scene(seed)
-    _, start, hosts = graph_of(lists)
+def test_the_reverse_neighbours_of_a_slot_are_the_lists_that_name_it(seed: int) -> None:
+    lists, _ = example(seed)
+    _, start, owners = graph_of(lists)
     for j, wanted in reversed_lists(lists).items():
-        assert hosts[start[j] : start[j + 1]].tolist() == wanted
+        assert owners[start[j] : start[j + 1]].tolist() == wanted
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_gone_is_taken_out_and_the_rest_keeps_its_order(seed: int) -> None:
-    lists, _ = scene(seed)
-    gone = np.random.default_rng(seed).random(SLOTS) < 0.2
-    wanted = [[] if gone[i] else [j for j in lists[i] if j >= 0 and not gone[j]] for i in range(SLOTS)]
-    loops.forget(lists, gone)
+def test_removed_slots_are_taken_out_and_the_rest_keeps_its_order(seed: int) -> None:
+    lists, _ = example(seed)
+    removed = np.random.default_rng(seed).random(SLOTS) < 0.2
+    wanted = [[] if removed[i] else [j for j in lists[i] if j >= 0 and not removed[j]] for i in range(SLOTS)]
+    loops.remove(lists, removed)
     assert [[j for j in each if j >= 0] for each in lists.tolist()] == wanted
     assert all(each == sorted(each, key=lambda j: j < 0) for each in lists.tolist())
 
 
-def walked(lists: Any, hosts: Any, space: Any, me: int, starts: list[int], limits: Any) -> list[int]:
-    """The walk of one slot, in plain Python."""
+def searched(lists: Any, owners: Any, space: Any, me: int, starts: list[int], limits: Any) -> list[int]:
+    """The search of one slot, in plain Python."""
     most, few, turn, own = limits
-    seen, looked = {me}, 0
+    seen, visits = {me}, 0
     best: list[tuple[float, int]] = []
-    entered: set[int] = set()
+    expanded: set[int] = set()
 
-    def look(j: int) -> None:
+    def visit(j: int) -> None:
         seen.add(j)
         best.append((apart(*space, me, j), j))
         best.sort()
@@ -73,47 +73,47 @@ def walked(lists: Any, hosts: Any, space: Any, me: int, starts: list[int], limit
 
     for j in starts:
         if j >= 0 and j not in seen:
-            look(j)
+            visit(j)
     member = me if own else None
-    while looked < most:
+    while visits < most:
         if member is None:
-            member = next((j for _, j in best if j not in entered), None)
+            member = next((j for _, j in best if j not in expanded), None)
             if member is None:
                 break
-            entered.add(member)
-        around = hosts[member]
+            expanded.add(member)
+        around = owners[member]
         for x in range(min(few, len(around))):
             for j in lists[around[(turn + x) % len(around)]].tolist():
                 if j >= 0 and j not in seen:
-                    looked += 1
-                    look(j)
+                    visits += 1
+                    visit(j)
         member = None
     return [j for _, j in best]
 
 
 @pytest.mark.parametrize("limits", [(1000, 100, 0, True), (1000, 2, 3, False), (20, 2, 1, True), (0, 2, 1, False)])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_walk_goes_through_the_company_of_the_nearest(seed: int, limits: Any) -> None:
-    lists, space = scene(seed)
+def test_a_search_expands_the_nearest_state_first(seed: int, limits: Any) -> None:
+    lists, space = example(seed)
     rng = np.random.default_rng(seed)
-    who, starts = rng.permutation(SLOTS)[:40], rng.integers(-1, SLOTS, (40, 4)).astype(np.int32)
-    out, hosts = np.empty((40, ROOM), np.int32), reversed_lists(lists)
-    loops.walk(graph_of(lists), space, who, starts, limits, out)
-    for p, me in enumerate(who.tolist()):
-        wanted = walked(lists, hosts, space, me, starts[p].tolist(), limits)
+    slots, starts = rng.permutation(SLOTS)[:40], rng.integers(-1, SLOTS, (40, 4)).astype(np.int32)
+    out, owners = np.empty((40, ROOM), np.int32), reversed_lists(lists)
+    loops.search(graph_of(lists), space, slots, starts, limits, out)
+    for p, me in enumerate(slots.tolist()):
+        wanted = searched(lists, owners, space, me, starts[p].tolist(), limits)
         assert out[p].tolist() == wanted + [-1] * (ROOM - len(wanted))
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_newcomers_enter_the_lists_in_which_their_neighbours_stand_if_they_are_nearer(seed: int) -> None:
-    lists, space = scene(seed)
+def test_new_slots_enter_the_lists_that_name_their_neighbours_if_they_are_nearer_than_the_last(seed: int) -> None:
+    lists, space = example(seed)
     rng = np.random.default_rng(seed)
     new, hints = rng.permutation(SLOTS)[:30], rng.integers(-1, SLOTS, (30, 4)).astype(np.int32)
-    hosts, wanted = reversed_lists(lists), [[j for j in each if j >= 0] for each in lists.tolist()]
-    for guest, named in zip(new.tolist(), hints.tolist(), strict=True):
-        for host in {h for hint in named if hint >= 0 for h in hosts[hint]} - {guest}:
-            mine = sorted({*wanted[host], guest}, key=lambda j: apart(*space, host, j))
-            if not wanted[host] or mine[-1] != guest:  # not farther than the last
-                wanted[host] = mine[:K]
-    loops.introduce(graph_of(lists), space, new, hints)
+    owners, wanted = reversed_lists(lists), [[j for j in each if j >= 0] for each in lists.tolist()]
+    for slot, named in zip(new.tolist(), hints.tolist(), strict=True):
+        for owner in {i for hint in named if hint >= 0 for i in owners[hint]} - {slot}:
+            mine = sorted({*wanted[owner], slot}, key=lambda j: apart(*space, owner, j))
+            if not wanted[owner] or mine[-1] != slot:  # not farther than the last
+                wanted[owner] = mine[:K]
+    loops.insert(graph_of(lists), space, new, hints)
     assert [[j for j in each if j >= 0] for each in lists.tolist()] == wanted
