@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crystalrl.integrations.requires import require
+from crystalrl.integrations._common import require
 from crystalrl.memory import CrystalMemory
 from crystalrl.memory.storage.spec import from_spaces
 from crystalrl.params import CrystalParams, floats

@@ -16,6 +16,7 @@ from crystalrl.memory.ledger import Ledger
 from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.arena import Arena
 from crystalrl.memory.storage.checkpoint import CheckpointError
+from crystalrl.memory.storage.external import ExternalArena
 from crystalrl.memory.storage.layout import Layout
 from crystalrl.memory.storage.nstep import NStep
 from crystalrl.memory.storage.pack import Intake
@@ -39,7 +40,7 @@ class ReplayMemory:
     def __init_subclass__(cls) -> None:
         ReplayMemory.kinds[cls.__name__] = cls
 
-    def __init__(self, spec: StorageSpec) -> None:
+    def __init__(self, spec: StorageSpec, arena: ExternalArena | None = None) -> None:
         self.spec = spec
         self.lanes, self.capacity = spec.lanes or 1, spec.capacity
         self.device = torch.device(spec.device)
@@ -48,7 +49,7 @@ class ReplayMemory:
         self.deliver = torch.device(spec.deliver) if spec.deliver is not None else self.device
         self.streams = Streams(spec.seeds, self.device)
         self.intake = Intake(spec, Layout(spec))
-        self.arena = Arena(spec, self.intake.layout)
+        self.arena: Any = Arena(spec, self.intake.layout) if arena is None else arena
         self.windows = NStep(self.arena) if spec.n_step > 1 else None
         self.time = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         self._numpy_time = self.time.numpy() if self.device.type == "cpu" else np.empty(0)

@@ -1,4 +1,4 @@
-"""What must be known of each TorchRL loss: which part is the critic's, what is anchored, how it tells the TD error."""
+"""What is known about each TorchRL loss: which part is the critic's, what is anchored, how it gives the TD error."""
 
 from __future__ import annotations
 
@@ -8,63 +8,68 @@ import torch
 from torch import Tensor
 
 from crystalrl.integrations.anchors import gaussian_pull, squared_pull
-from crystalrl.integrations.torchrl.hearing import Ear, hearing
+from crystalrl.integrations.torchrl.taps import Tap, capturing
 from crystalrl.types import Anchor
 
 
-class Learner:
-    """One loss module."""
+class Adapter:
+    """One loss module of TorchRL."""
 
-    critic: ClassVar[str] = "loss_qvalue"
-    """Name of its critic's loss."""
-    anchors: ClassVar[int] = 2
-    """How many outputs are anchored."""
-    pass_: ClassVar[str]
-    """Its method that runs the critics, and whether that wants the batch once for each of them."""
+    critic_loss: ClassVar[str] = "loss_qvalue"
+    """Name of the critic's loss."""
+    critic_method: ClassVar[str]
+    """Method of the loss that runs the critics."""
     expands: ClassVar[bool] = False
+    """Whether `critic_method` takes one copy of the batch for each critic."""
+    anchored: ClassVar[frozenset[str]] = frozenset({"q", "policy"})
+    """Names of the anchored outputs."""
 
     def __init__(self, loss: Any) -> None:
         self.loss = loss
 
     @property
-    def observations(self) -> list[Any]:
-        """Keys of the observation."""
+    def observation_keys(self) -> list[Any]:
         return list(self.loss.actor_network.in_keys)
 
     def forward(self, batch: Any) -> tuple[Any, dict[str, Tensor]]:
-        """What the loss says, and what anchors hold, as `outputs`: overheard, so that it costs no pass of its own.
+        """What the loss returns, and the anchored `outputs`, captured while it computes them.
 
-        A subclass may compute anything on its way; there the networks run again.
+        A subclass of a TorchRL loss may compute anything, so there the networks run again.
         """
-        own = type(self.loss).__module__.startswith("torchrl.")
-        with hearing(self.ears(batch) if own else []) as heard:
+        known = type(self.loss).__module__.startswith("torchrl.")
+        with capturing(self.taps(batch) if known else []) as captured:
             out = self.loss(batch)
-        return out, heard if len(heard) == self.anchors else self.outputs(batch)
+        return out, captured if captured.keys() == self.anchored else self.outputs(batch)
 
-    def ears(self, batch: Any) -> list[Ear]:
+    def taps(self, batch: Any) -> list[Tap]:
         """Where the loss computes its outputs: its critics at the stored actions and, in a subclass, its policy."""
         loss = self.loss
-        return [Ear(loss, self.pass_, "q", lambda _, params: params is loss.qvalue_network_params, self.twins)]
+
+        def trained(_: Any, params: Any) -> bool:
+            return params is loss.qvalue_network_params
+
+        return [Tap(loss, self.critic_method, "q", trained, self.critic_values)]
 
     def outputs(self, batch: Any) -> dict[str, Tensor]:
-        """What anchors hold: values `q` [B, n] and, where there is one, the policy [B, …]."""
+        """Anchored outputs: values `q` [B, n] and, if there is one, the `policy` [B, …]."""
         policy = self.policy(batch)
         return {"q": self.values(batch), **({} if policy is None else {"policy": policy})}
 
     def values(self, batch: Any) -> Tensor:
         """Anchored values [B, n]: each critic at the stored action."""
         loss = self.loss
-        read = batch.select(*loss.qvalue_network.in_keys)
+        inputs = batch.select(*loss.qvalue_network.in_keys)
         if self.expands:
-            read = read.expand(loss.num_qvalue_nets, *read.batch_size)
-        return self.twins(getattr(loss, self.pass_)(read, loss.qvalue_network_params))
+            inputs = inputs.expand(loss.num_qvalue_nets, *inputs.batch_size)
+        return self.critic_values(getattr(loss, self.critic_method)(inputs, loss.qvalue_network_params))
 
-    def twins(self, read: Any) -> Tensor:
-        values: Tensor = read.get(self.loss.tensor_keys.state_action_value).squeeze(-1).T
+    def critic_values(self, result: Any) -> Tensor:
+        """[B, n] from a result of `critic_method`."""
+        values: Tensor = result.get(self.loss.tensor_keys.state_action_value).squeeze(-1).T
         return values
 
     def policy(self, batch: Any) -> Tensor | None:
-        """What of the policy is anchored, [B, …]; None: there is none."""
+        """Anchored output of the policy, [B, …]; None: there is no policy."""
         return None
 
     def pull(self, anchor: Anchor, output: Tensor) -> Tensor:
@@ -72,7 +77,7 @@ class Learner:
         return squared_pull(anchor, output)
 
     def error(self, batch: Any, out: Any, values: Tensor) -> Tensor:
-        """|δ| [B], the mean over twins, from what the loss has written."""
+        """|δ| [B], the mean over twins, from what the loss has written or returned."""
         raise NotImplementedError
 
     def actions(self, batch: Any) -> int | None:
@@ -84,30 +89,30 @@ class Learner:
         return action
 
 
-class DQN(Learner):
-    critic: ClassVar[str] = "loss"
-    anchors: ClassVar[int] = 1
+class DQN(Adapter):
+    critic_loss: ClassVar[str] = "loss"
+    anchored: ClassVar[frozenset[str]] = frozenset({"q"})
 
     @property
-    def observations(self) -> list[Any]:
+    def observation_keys(self) -> list[Any]:
         return list(self.loss.value_network.in_keys)
 
-    def ears(self, batch: Any) -> list[Ear]:
-        """The first pass is that of the stored observations."""
-        return [Ear(self.loss.value_network, "forward", "q", lambda *_: True, self.all_actions)]
+    def taps(self, batch: Any) -> list[Tap]:
+        """The network's first pass is over the stored observations."""
+        return [Tap(self.loss.value_network, "forward", "q", lambda *_: True, self.all_actions)]
 
     def values(self, batch: Any) -> Tensor:
-        """[B, A]: of all actions."""
+        """[B, A]: values of all actions."""
         loss = self.loss
         with loss.value_network_params.to_module(loss.value_network, preserve_module_state=False):
             return self.all_actions(loss.value_network(batch.select(*loss.value_network.in_keys)))
 
-    def all_actions(self, read: Any) -> Tensor:
-        values: Tensor = read.get(self.loss.tensor_keys.action_value)
+    def all_actions(self, result: Any) -> Tensor:
+        values: Tensor = result.get(self.loss.tensor_keys.action_value)
         return values
 
     def error(self, batch: Any, out: Any, values: Tensor) -> Tensor:
-        """DQNLoss writes δ²."""
+        """DQNLoss writes δ² into the batch."""
         squared: Tensor = batch.get(self.loss.tensor_keys.priority)
         return squared.reshape(len(values)).sqrt()
 
@@ -119,43 +124,43 @@ class DQN(Learner):
         return action.reshape(len(action)) if self.loss.action_space == "categorical" else action.long().argmax(-1)
 
 
-class SAC(Learner):
-    pass_: ClassVar[str] = "_vmap_qnetworkN0"
+class SAC(Adapter):
+    critic_method: ClassVar[str] = "_vmap_qnetworkN0"
 
-    def ears(self, batch: Any) -> list[Ear]:
-        """It asks its policy about the batch itself, and about what comes next."""
-        actor = Ear(self.loss.actor_network, "get_dist", "policy", lambda given: given is batch, self.law)
-        return [*super().ears(batch), actor]
+    def taps(self, batch: Any) -> list[Tap]:
+        """The loss evaluates its policy on the batch itself and on the next states."""
+        actor = Tap(self.loss.actor_network, "get_dist", "policy", lambda given: given is batch, self.mean_and_log_std)
+        return [*super().taps(batch), actor]
 
     def policy(self, batch: Any) -> Tensor:
-        """Mean and log σ before tanh, [B, 2A]."""
         loss = self.loss
         with loss.actor_network_params.to_module(loss.actor_network, preserve_module_state=False):
-            return self.law(loss.actor_network.get_dist(batch.select(*loss.actor_network.in_keys)))
+            return self.mean_and_log_std(loss.actor_network.get_dist(batch.select(*loss.actor_network.in_keys)))
 
-    def law(self, law: Any) -> Tensor:
-        return torch.cat([law.loc, law.scale.log()], -1)
+    def mean_and_log_std(self, distribution: Any) -> Tensor:
+        """Mean and log σ before tanh, [B, 2A]."""
+        return torch.cat([distribution.loc, distribution.scale.log()], -1)
 
     def pull(self, anchor: Anchor, output: Tensor) -> Tensor:
         return gaussian_pull(anchor, *output.chunk(2, -1))
 
     def error(self, batch: Any, out: Any, values: Tensor) -> Tensor:
-        """SACLoss writes the larger |δ| of the twins. The target lies so far from the farther twin, on its other side
-        or on this one; either way the nearer twin errs by |that − the gap between the twins|.
+        """SACLoss writes the larger |δ| of the twins. The target is that far from the farther twin, on either side; so
+        the nearer twin's |δ| is |larger − the gap between the twins|.
         """
         larger: Tensor = batch.get(self.loss.tensor_keys.priority).reshape(len(values))
         gap = (values.amax(1) - values.amin(1)).detach()
         return larger if values.shape[1] == 1 else (larger + (larger - gap).abs()) / 2
 
 
-class TD3(Learner):
-    pass_: ClassVar[str] = "_vmap_qvalue_network00"
+class TD3(Adapter):
+    critic_method: ClassVar[str] = "_vmap_qvalue_network00"
     expands: ClassVar[bool] = True
 
-    def ears(self, batch: Any) -> list[Ear]:
-        """The actor's loss comes first."""
-        actor = Ear(self.loss.actor_network, "forward", "policy", lambda *_: True, self.action)
-        return [*super().ears(batch), actor]
+    def taps(self, batch: Any) -> list[Tap]:
+        """The actor's first pass, for its own loss, is over the stored observations."""
+        actor = Tap(self.loss.actor_network, "forward", "policy", lambda *_: True, self.action)
+        return [*super().taps(batch), actor]
 
     def policy(self, batch: Any) -> Tensor:
         """The action, [B, A]."""
@@ -168,21 +173,21 @@ class TD3(Learner):
         return error
 
 
-LEARNERS: dict[str, type[Learner]] = {"DQNLoss": DQN, "SACLoss": SAC, "TD3Loss": TD3}
-"""By name of the class in TorchRL; a subclass counts as what it is made from."""
+ADAPTERS: dict[str, type[Adapter]] = {"DQNLoss": DQN, "SACLoss": SAC, "TD3Loss": TD3}
+"""By the name of the class in TorchRL; a subclass uses the adapter of its base."""
 
 
-def learner_of(loss: Any) -> Learner:
-    """How to look at a loss module; an error if it has parts that we do not know."""
+def adapter_for(loss: Any) -> Adapter:
+    """The adapter of a loss module; an error if the loss is unknown or has unknown parts."""
     for kind in type(loss).__mro__:
-        if kind.__name__ in LEARNERS:
+        if kind.__name__ in ADAPTERS:
             break
     else:
-        raise TypeError(f"loss: wanted one of {', '.join(LEARNERS)} or a subclass, got {type(loss).__name__}")
+        raise TypeError(f"loss: wanted one of {', '.join(ADAPTERS)} or a subclass, got {type(loss).__name__}")
     if kind.__name__ == "SACLoss" and loss._version != 2:
         raise ValueError("loss: wanted SACLoss without a value network, got one with it")
     if getattr(loss, "num_qvalue_nets", 2) > 2:
         raise ValueError(f"num_qvalue_nets: wanted 1 or 2, got {loss.num_qvalue_nets}")
     if getattr(loss, "action_space", None) not in (None, "categorical", "one_hot", "one-hot"):
         raise ValueError(f"action_space: wanted categorical or one-hot actions, got {loss.action_space}")
-    return LEARNERS[kind.__name__](loss)
+    return ADAPTERS[kind.__name__](loss)

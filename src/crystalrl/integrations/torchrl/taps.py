@@ -1,4 +1,4 @@
-"""Overhear what a loss computes on its way, so that its networks need not run a second time."""
+"""Capture values that a loss computes, so that its networks need not run a second time."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 
-class Ear(NamedTuple):
-    """At a method of the loss, or of one of its networks."""
+class Tap(NamedTuple):
+    """A method of the loss, or of one of its networks, whose result is captured."""
 
     owner: Any
     method: str
     name: str
-    """Of what is kept."""
-    wanted: Callable[..., bool]
-    """Takes the arguments of a call; the first call that is wanted counts."""
+    """Key of the captured value."""
+    accepts: Callable[..., bool]
+    """Whether to capture a call, from its positional arguments. Only the first accepted call is captured."""
     read: Callable[[Any], Tensor]
-    """From a result of the method to what is kept."""
+    """Turns the method's result into the captured value."""
 
 
 @contextmanager
-def hearing(ears: list[Ear]) -> Iterator[dict[str, Tensor]]:
-    """What was heard so far, by name. Outside, everything is as it was."""
-    heard: dict[str, Tensor] = {}
-    before = [ear.owner.__dict__.get(ear.method) for ear in ears]
-    for ear in ears:
-        setattr(ear.owner, ear.method, _told(ear, getattr(ear.owner, ear.method), heard))
+def capturing(taps: list[Tap]) -> Iterator[dict[str, Tensor]]:
+    """Values captured so far, by name. On exit the methods are as they were before."""
+    captured: dict[str, Tensor] = {}
+    before = [tap.owner.__dict__.get(tap.method) for tap in taps]
+    for tap in taps:
+        setattr(tap.owner, tap.method, _tapped(tap, getattr(tap.owner, tap.method), captured))
     try:
-        yield heard
+        yield captured
     finally:
-        for ear, method in zip(ears, before, strict=True):
-            delattr(ear.owner, ear.method)
+        for tap, method in zip(taps, before, strict=True):
+            delattr(tap.owner, tap.method)
             if method is not None:
-                setattr(ear.owner, ear.method, method)
+                setattr(tap.owner, tap.method, method)
 
 
-def _told(ear: Ear, method: Callable[..., Any], heard: dict[str, Tensor]) -> Callable[..., Any]:
+def _tapped(tap: Tap, method: Callable[..., Any], captured: dict[str, Tensor]) -> Callable[..., Any]:
     def call(*given: Any, **named: Any) -> Any:
         result = method(*given, **named)
-        if ear.name not in heard and ear.wanted(*given):
-            heard[ear.name] = ear.read(result)
+        if tap.name not in captured and tap.accepts(*given):
+            captured[tap.name] = tap.read(result)
         return result
 
     return call

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self, Unpack
 
 import torch
@@ -26,7 +27,9 @@ from crystalrl.memory.neighbours.groups import all_pairs, joined
 from crystalrl.memory.neighbours.index import have_faiss
 from crystalrl.memory.neighbours.neighbourhood import Surroundings, exact, needs_near
 from crystalrl.memory.prioritized import per_lane
+from crystalrl.memory.storage.arena import Arena
 from crystalrl.memory.storage.checkpoint import CheckpointError
+from crystalrl.memory.storage.external import ExternalArena
 from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED
 from crystalrl.memory.storage.spec import Shape, StorageOptions, StorageSpec
 from crystalrl.params import CrystalParams
@@ -57,13 +60,14 @@ class CrystalMemory(Compared, ReplayMemory):
         params: CrystalParams | None = None,
         anchor: Mapping[str, Shape] | None = None,
         features: Features | None = None,
+        arena: ExternalArena | None = None,
         **storage: Unpack[StorageOptions],
     ) -> None:
         self.params: CrystalParams = params or CrystalParams()
         spec = StorageSpec(capacity, **storage)
         self.turns = torch.zeros(spec.lanes or 1, dtype=torch.int64, device=spec.device)
         """Consolidations of each lane so far: also the tick of its noise, so that a lane is the same alone."""
-        super().__init__(spec)
+        super().__init__(spec, arena)
         lanes, device = self.lanes, self.device
         self._features = features
         self._lane_values = {
@@ -72,7 +76,10 @@ class CrystalMemory(Compared, ReplayMemory):
             if (value := getattr(self.params, name)) is not None
         }
         self.anchors = Anchors(anchor or {}, lanes, capacity, self.params, device)
-        size = self.grid_vectors(self.arena.unpack(self.arena.rows[:, :1])).shape[-1]
+        blank = Arena(
+            replace(spec, capacity=1, envs=1, n_step=1), self.intake.layout
+        )  # `arena` may not be readable yet
+        size = self.grid_vectors(blank.unpack(blank.rows)).shape[-1]
         self.grid = Grid(lanes, capacity, size, self.params.cell, device)
         self.started = torch.zeros(lanes, self.spec.envs, dtype=torch.int64, device=device)
         """Number of the first experience of each environment's current episode."""
@@ -128,6 +135,25 @@ class CrystalMemory(Compared, ReplayMemory):
             ended = self._flag(transition.terminated) | self._flag(transition.truncated)
             self.ended |= ended if ended.shape[-1] == 1 else ended.any(-1, keepdim=True)
         return slots
+
+    def reserve_slots(self, count: int) -> Tensor:
+        """Slots int64[count] for experiences that the caller writes into an external storage, before `commit`.
+
+        Free slots come first, in order, so that the storage fills without gaps; then those of the least useful liquid
+        experiences.
+        """
+        self.ledger.reserve(count)
+        self.time += count
+        slots: Tensor = self.ledger.place(torch.ones(1, count, dtype=torch.bool))
+        return slots[0]
+
+    def commit(self, slots: Tensor, ended: Tensor) -> None:
+        """Take over the experiences written into reserved slots int64[M]; ended bool[M]: the last of an episode."""
+        self.arena.invalidate()
+        self.ledger.written(slots[None])
+        self.steps += len(slots)
+        if self.params.every_episode:
+            self.ended |= ended.any()
 
     def _flag(self, flag: ArrayLike) -> Tensor:
         """bool[L, E], or [1, 1] for a single one."""
@@ -277,7 +303,7 @@ class CrystalMemory(Compared, ReplayMemory):
         phases = self.ledger.phase[lane]
         slots = (phases > 0 if phase is None else phases == PHASES.index(phase)).nonzero()[:, 0]
         rows = self.arena.rows[lane, slots]
-        ending = self.arena.layout.torch_views(rows)["ending"]
+        ending = self.arena.endings(rows)
         state = {"c": self.ledger.c, "utility": self.ledger.utility, "phase": self.ledger.phase}
         return {
             **self.arena.unpack(rows),
