@@ -1,7 +1,7 @@
 """What is known about each algorithm of Tianshou: its critics, what is anchored, how to compute the TD error.
 
-Tianshou itself multiplies its critics' losses by `batch.weight`. The gradients of the anchor losses are added by forward
-hooks, which recognise the replayed batch by the identity of its array of observations.
+Tianshou itself multiplies its critics' losses by `batch.weight`. Forward hooks add the gradients of the anchor losses;
+they recognise the replayed batch by the identity of its array of observations.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Adapter:
         return None if self.batch is None or self.batch.anchor is None else self.batch.anchor.get(name)
 
     def _armed(self, inputs: tuple[Any, ...]) -> bool:
-        """Whether a network was called on the armed batch with gradients. If a dict observation has a part `obs` (next to
-        a mask of actions), DQN passes only that part to its network.
+        """Whether a network was called on the armed batch with gradients. Of a dict observation with a part `obs` and
+        a mask of actions, DQN passes only `obs` to its network.
         """
         if self.batch is None or not torch.is_grad_enabled():
             return False

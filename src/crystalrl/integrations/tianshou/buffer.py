@@ -165,8 +165,8 @@ class CrystalReplayBuffer(ReplayBufferManager):
         return samples, indices
 
     def update_weight(self, index: Any, new_weight: Any) -> None:
-        """Called by Tianshou after each gradient step; consolidates when due. |δ| is computed from the critics' outputs,
-        not taken from `new_weight`, in which the errors of twins may cancel.
+        """Called by Tianshou after each gradient step. |δ| is computed from the critics' outputs, not taken from
+        `new_weight`, in which the errors of twins may cancel. Consolidates when due.
         """
         memory = self.built_memory
         memory.update(torch.as_tensor(np.asarray(index)), self.attached.td_errors().cpu())

@@ -27,8 +27,8 @@ FILE = "memory.safetensors"
 class CrystalSampler(Sampler):
     """Draws by phase and TD error, and keeps the ledger of a crystal memory for the buffer's storage.
 
-    The memory is built from the shapes of the first data. Use it with its own `writer`. `params` is a preset or your own
-    `CrystalParams`; None: `CrystalParams.anchored()`.
+    The memory is built when the first data arrive, for their shapes. Use it with its own `writer`. `params` is a preset
+    or your own `CrystalParams`; None: `CrystalParams.anchored()`.
     """
 
     def __init__(self, loss: MemoryLoss, params: CrystalParams | None = None, *, seed: int = 0) -> None:
