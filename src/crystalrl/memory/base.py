@@ -19,7 +19,7 @@ from crystalrl.memory.storage.checkpoint import CheckpointError
 from crystalrl.memory.storage.external import ExternalArena
 from crystalrl.memory.storage.layout import Layout
 from crystalrl.memory.storage.nstep import NStep
-from crystalrl.memory.storage.pack import Intake
+from crystalrl.memory.storage.pack import Packer
 from crystalrl.memory.storage.spec import StorageOptions, StorageSpec, from_spaces, storage_from_json, storage_to_json
 from crystalrl.random import Streams
 from crystalrl.types import Anchor, ArrayLike, Batch, Evaluate, Transition
@@ -48,8 +48,8 @@ class ReplayMemory:
         self._fused: Any = backends.fused_for(self.device)
         self.deliver = torch.device(spec.deliver) if spec.deliver is not None else self.device
         self.streams = Streams(spec.seeds, self.device)
-        self.intake = Intake(spec, Layout(spec))
-        self.arena: Any = Arena(spec, self.intake.layout) if arena is None else arena
+        self.packer = Packer(spec, Layout(spec))
+        self.arena: Any = Arena(spec, self.packer.layout) if arena is None else arena
         self.windows = NStep(self.arena) if spec.n_step > 1 else None
         self.time = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         self._numpy_time = self.time.numpy() if self.device.type == "cpu" else np.empty(0)
@@ -100,7 +100,7 @@ class ReplayMemory:
         `valid` [L, E] / [E] / scalar: False marks what is not a transition (Gymnasium's autoreset step). Returns int64
         of that shape; with n-step returns one more axis of size n, because the end of an episode closes n windows.
         """
-        rows = self.intake.pack(transition)
+        rows = self.packer.pack(transition)
         if self._one and valid is None:
             return self._add_one()
         mask = self._all_valid if valid is None else self._mask("valid", valid)
@@ -119,7 +119,7 @@ class ReplayMemory:
         self._numpy_time += 1  # before it is placed, as where there are several lanes
         slot = self.ledger.place_one()
         if slot >= 0:
-            self.arena.write_one(self.intake.scratch_row, slot)
+            self.arena.write_one(self.packer.scratch_row, slot)
         return torch.from_numpy(np.array(slot if self.spec.lanes is None else [[slot]]))
 
     def _store(self, rows: Tensor, valid: Tensor) -> Tensor:
@@ -223,9 +223,9 @@ class ReplayMemory:
         inner = slots.view(self.lanes, -1)
         if self._fused is not None:
             error = error.reshape(inner.shape)
-            return inner, self._fused.magnitude(error, inner, self.capacity, self.intake.corrupt)
+            return inner, self._fused.magnitude(error, inner, self.capacity, self.packer.corrupt)
         on_device = error.abs().to(torch.float32).view(self.lanes, -1)
-        self.intake.corrupt |= ~torch.isfinite(on_device).all()
+        self.packer.corrupt |= ~torch.isfinite(on_device).all()
         return inner, on_device
 
     def _examined(self, slots: Any, error: Any) -> Any:
@@ -242,11 +242,11 @@ class ReplayMemory:
 
     def consolidate(self, evaluate: Evaluate) -> Any:
         """Nothing to consolidate: returns None."""
-        self.intake.check()
+        self.packer.check()
 
     def clear(self) -> None:
         """Forget all experiences; parameters, clock and random streams go on."""
-        self.intake.corrupt.zero_()
+        self.packer.corrupt.zero_()
         self.ledger.clear()
         self._filled = False
         if self.windows is not None:
@@ -254,7 +254,7 @@ class ReplayMemory:
 
     def check(self) -> None:
         """Raise AssertionError, naming it, if an invariant is broken (ValueError: not finite values on CUDA)."""
-        self.intake.check()
+        self.packer.check()
         self.ledger.check()
         if self.windows is not None:
             self.windows.check()

@@ -217,7 +217,7 @@ class CrystalMemory(Compared, ReplayMemory):
 
     def draft(self) -> Draft:
         """Copies of all that a consolidation of the lanes that are due rewrites."""
-        self.intake.check()
+        self.packer.check()
         some = self.params.every_episode and not self._whole_due and bool(self.ended.any())
         lane = self.ended.clone() if some else torch.ones_like(self.ended)
         return Draft(self, lane, torch.zeros_like(self.steps) if some else self.steps.clone())

@@ -1,4 +1,4 @@
-"""Payload: what was experienced, one packed row per slot. The arena knows nothing of priorities or phases."""
+"""The payload: one packed row per slot. The arena knows nothing of priorities or phases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from crystalrl.types import Observation
 
 
 def available_bytes(device: torch.device) -> int:
-    """Memory that can still be taken on the device."""
+    """Memory that can still be allocated on the device."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     try:
@@ -37,7 +37,7 @@ def refuse_if_too_large(wanted: int, device: torch.device, what: str) -> None:
 
 
 class Arena:
-    """Rows of L lanes × N slots, as they were written. Which of them count is the ledger's business."""
+    """Rows of L lanes × N slots. The ledger knows which of them are occupied."""
 
     def __init__(self, spec: StorageSpec, layout: Layout) -> None:
         self.spec, self.layout = spec, layout
@@ -47,7 +47,7 @@ class Arena:
         words, on_cpu = layout.words, self.device.type == "cpu"
         size = self.lanes * self.slots * words * WORD
         refuse_if_too_large(size, self.device, f"a memory of {self.lanes} × {self.slots} experiences")
-        stride = self.slots if on_cpu else self.slots + 1  # on CUDA one more, where writes that are skipped go
+        stride = self.slots if on_cpu else self.slots + 1  # on CUDA one more, the target of skipped writes
         rows = zeros((self.lanes, stride, words), torch.int64, self.device)
         self.rows, self.flat_rows = rows[:, : self.slots], rows.view(-1, words)
         self._base = torch.arange(self.lanes, device=self.device)[:, None] * stride
@@ -87,7 +87,7 @@ class Arena:
         return self.flat_rows.index_select(0, self.flat(slots)).view(self.lanes, slots.shape[1], self.layout.words)
 
     def read_fields(self, slots: Tensor, squeeze: bool) -> dict[str, Any]:
-        """`unpack` of `read` on CPU through NumPy, whose views cost a fifth of torch's; squeeze drops the lane axis."""
+        """`unpack(read(slots))` on CPU through NumPy, whose views cost a fifth of torch's; squeeze: no lane axis."""
         at = slots.numpy()
         rows = self._numpy_rows.take(at[0] if squeeze else at + self._base.numpy(), axis=0)
         views = self.layout.numpy_views(rows, without="ending")
