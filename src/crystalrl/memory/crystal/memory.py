@@ -77,7 +77,7 @@ class CrystalMemory(Compared, ReplayMemory):
         }
         self.anchors = Anchors(anchor or {}, lanes, capacity, self.params, device)
         blank = Arena(
-            replace(spec, capacity=1, envs=1, n_step=1), self.intake.layout
+            replace(spec, capacity=1, envs=1, n_step=1), self.packer.layout
         )  # `arena` may not be readable yet
         size = self.grid_vectors(blank.unpack(blank.rows)).shape[-1]
         self.grid = Grid(lanes, capacity, size, self.params.cell, device)
