@@ -18,6 +18,7 @@ from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.arena import Arena
 from crystalrl.memory.storage.batches import gather_batch
 from crystalrl.memory.storage.checkpoint import CheckpointError
+from crystalrl.memory.storage.external import AnyArena, ExternalArena
 from crystalrl.memory.storage.layout import Layout
 from crystalrl.memory.storage.nstep import NStep
 from crystalrl.memory.storage.pack import Packer
@@ -42,7 +43,7 @@ class ReplayMemory:
     def __init_subclass__(cls) -> None:
         ReplayMemory.kinds[cls.__name__] = cls
 
-    def __init__(self, spec: StorageSpec, arena: Arena | None = None) -> None:
+    def __init__(self, spec: StorageSpec, arena: ExternalArena | None = None) -> None:
         self.spec = spec
         self.lanes, self.capacity = spec.lanes or 1, spec.capacity
         self.device = torch.device(spec.device)
@@ -51,8 +52,8 @@ class ReplayMemory:
         """Device of the batches that `sample` returns."""
         self.streams = Streams(spec.seeds, self.device)
         self.packer = Packer(spec, Layout(spec))
-        self.arena = arena or Arena(spec, self.packer.layout)
-        self.windows = NStep(self.arena) if spec.n_step > 1 else None
+        self.arena: AnyArena = arena or Arena(spec, self.packer.layout)
+        self.windows = NStep(spec, self.packer.layout) if spec.n_step > 1 else None
         self.time = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         self._numpy_time = self.time.numpy() if self.device.type == "cpu" else np.empty(0)
         self._single = self._kernels is not None and self.lanes == spec.envs == spec.n_step == 1

@@ -16,6 +16,7 @@ from crystalrl.memory.crystal.report import Consolidation
 from crystalrl.memory.crystal.snapshot import Plan, Snapshot
 from crystalrl.memory.neighbours.neighbourhood import Neighbours
 from crystalrl.memory.storage.arena import Arena
+from crystalrl.memory.storage.external import AnyArena
 from crystalrl.memory.storage.spec import StorageSpec
 from crystalrl.types import Evaluate
 
@@ -25,7 +26,7 @@ class Consolidates(Protocol):
 
     spec: StorageSpec
     device: torch.device
-    arena: Arena
+    arena: AnyArena
     ledger: CrystalLedger
     neighbours: Neighbours
 
@@ -56,10 +57,13 @@ class Background:
             raise ValueError(f"lag: wanted a whole number of steps ≥ 1, got {lag}")
         if memory.device.type != "cpu":
             raise ValueError(f"memory: wanted one on CPU, where planning takes long, got one on {memory.device}")
+        if not isinstance(memory.arena, Arena):
+            raise ValueError("memory: wanted one that stores its experiences itself, got one with an external arena")
         self.memory, self.critic, self.lag = memory, critic, lag
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="consolidation")
         self._plan: Future[Plan] | None = None
         self._waited = 0
+        self._source = memory.arena
         self._arena = Arena(memory.spec, memory.arena.layout)
         self._generation = torch.full_like(memory.ledger.generation, -1)
         self._neighbours = memory.neighbours
@@ -91,7 +95,7 @@ class Background:
 
     def _copied_payload(self) -> Arena:
         """A copy of the memory's arena; only rows written since the last copy are copied."""
-        generation, source = self.memory.ledger.generation, self.memory.arena
+        generation, source = self.memory.ledger.generation, self._source
         lane, slot = (generation != self._generation).nonzero(as_tuple=True)
         at = source.position(lane, slot)
         self._arena.flat_rows[at] = source.flat_rows[at]

@@ -25,9 +25,10 @@ from crystalrl.memory.crystal.report import Consolidation
 from crystalrl.memory.crystal.snapshot import Clock, Plan, Shared, Snapshot, take_snapshot
 from crystalrl.memory.neighbours.features import FeatureMap, Features
 from crystalrl.memory.neighbours.neighbourhood import Neighbours
-from crystalrl.memory.neighbours.view import AnyArena
 from crystalrl.memory.storage.batches import gather_batch
+from crystalrl.memory.storage.arena import Arena
 from crystalrl.memory.storage.checkpoint import CheckpointError
+from crystalrl.memory.storage.external import ExternalArena
 from crystalrl.memory.storage.spec import Shape, StorageOptions, StorageSpec
 from crystalrl.params import CrystalParams
 from crystalrl.types import ArrayLike, Batch, Evaluate, Transition
@@ -62,7 +63,7 @@ class CrystalMemory(ReplayMemory):
         params: CrystalParams | None = None,
         anchor: Mapping[str, Shape] | None = None,
         features: FeatureMap | None = None,
-        arena: AnyArena | None = None,
+        arena: ExternalArena | None = None,
         **storage: Unpack[StorageOptions],
     ) -> None:
         super().__init__(StorageSpec(capacity, **storage), arena)
@@ -77,7 +78,8 @@ class CrystalMemory(ReplayMemory):
         self.features = Features(self.spec, self.streams, features)
         self.neighbours = Neighbours(self.params, self.features, self.exact_up_to[device.type])
         """Which stored states are near each other: a cache, brought up to date by each consolidation."""
-        size = self.features.grid_vectors(self.arena.unpack(self.arena.rows[:, :1])).shape[-1]
+        blank = Arena(replace(self.spec, capacity=1, envs=1, n_step=1), self.packer.layout)
+        size = self.features.grid_vectors(blank.unpack(blank.rows)).shape[-1]
         self.grid = Grid(lanes, capacity, size, self.params.cell, device)
         self._lane_params = {
             name: per_lane(name, value, lanes, device)
@@ -177,7 +179,8 @@ class CrystalMemory(ReplayMemory):
 
     def commit(self, slots: Tensor, ended: Tensor) -> None:
         """The experiences of reserved slots int64[M] are stored; ended bool[M]: which of them end an episode."""
-        self.arena.invalidate()
+        if isinstance(self.arena, ExternalArena):
+            self.arena.invalidate()
         self.ledger.commit(slots[None])
         self.steps += len(slots)
         if self.params.every_episode:

@@ -15,7 +15,8 @@ from crystalrl.memory.crystal.ledger import EVALUATED, CrystalLedger
 from crystalrl.memory.crystal.novelty import Grid, Visits
 from crystalrl.memory.neighbours.features import Features
 from crystalrl.memory.neighbours.neighbourhood import Neighbours
-from crystalrl.memory.neighbours.view import AnyArena, View
+from crystalrl.memory.neighbours.view import View
+from crystalrl.memory.storage.external import AnyArena
 from crystalrl.params import CrystalParams
 from crystalrl.random import Streams
 

@@ -19,7 +19,8 @@ from crystalrl.memory.neighbours.refine import Refiner
 from crystalrl.memory.neighbours.states import StateVectors
 from crystalrl.memory.neighbours.steps import Trajectories
 from crystalrl.memory.neighbours.tuning import GraphTuning
-from crystalrl.memory.neighbours.view import AnyArena, View, padded
+from crystalrl.memory.neighbours.view import View, padded
+from crystalrl.memory.storage.external import AnyArena
 from crystalrl.params import CrystalParams
 
 

@@ -19,7 +19,8 @@ from crystalrl.memory.neighbours.graph import NeighbourGraph
 from crystalrl.memory.neighbours.index import have_faiss
 from crystalrl.memory.neighbours.kernels import kernels_for
 from crystalrl.memory.neighbours.tuning import GraphTuning
-from crystalrl.memory.neighbours.view import AnyArena, View
+from crystalrl.memory.neighbours.view import View
+from crystalrl.memory.storage.external import AnyArena
 from crystalrl.params import CrystalParams
 
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from crystalrl.memory.neighbours.exact import moments
 from crystalrl.memory.neighbours.experiences import Experiences
 from crystalrl.memory.neighbours.features import Features
-from crystalrl.memory.neighbours.view import AnyArena, View
+from crystalrl.memory.neighbours.view import View
+from crystalrl.memory.storage.external import AnyArena
 
 ROLES = ("obs", "next_obs")
 

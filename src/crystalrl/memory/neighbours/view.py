@@ -12,9 +12,7 @@ from torch import Tensor
 
 from crystalrl.dynamics import EMPTY
 from crystalrl.memory.neighbours.exact import BLOCK
-from crystalrl.memory.storage.arena import Arena
-
-AnyArena = Arena
+from crystalrl.memory.storage.external import AnyArena
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

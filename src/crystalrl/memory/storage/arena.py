@@ -97,6 +97,10 @@ class Arena:
         """Fields of rows by role: obs, action, reward, next_obs, discount, context (or None)."""
         return self._by_role(self.layout.torch_views(rows))
 
+    def endings(self, rows: Tensor) -> Tensor:
+        """uint8[…] of rows int64[…, W]: TERMINATED, TRUNCATED or 0."""
+        return self.layout.torch_views(rows)["ending"]
+
     def _by_role(self, views: Mapping[str, Tensor]) -> dict[str, Any]:
         return {
             "obs": self._observation(views, "obs"),

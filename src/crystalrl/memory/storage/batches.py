@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from crystalrl.memory.storage.arena import Arena
+from crystalrl.memory.storage.external import AnyArena
 from crystalrl.types import Anchor, Batch
 
 
 def gather_batch(
-    arena: Arena,
+    arena: AnyArena,
     slots: Tensor,
     weight: Tensor,
     *,

@@ -1,4 +1,4 @@
-"""The single-file agents learn, differ from a plain loop only where they say so, and weigh as they should."""
+"""The single-file agents learn, and their losses are weighted and anchored correctly."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import torch
 from torch.distributions import Normal, kl_divergence
 
 from crystalrl import Anchor, Batch, CrystalParams, Transition, load_memory
-from tests.integrations.test_examples import EXAMPLES, python
-from tests.integrations.test_gradients import difference, varied
+from tests.examples.test_examples import EXAMPLES, python
+from tests.integrations.gradients import difference, varied
 from tests.integrations.twins import QUICK
 
 
@@ -39,7 +39,7 @@ def test_a_seed_decides_everything(name: str, example: Any) -> None:
     assert one == two != other
 
 
-def test_the_loss_of_the_dqn_is_that_of_a_loop_over_the_samples(example: Any) -> None:
+def test_the_dqn_s_loss_equals_a_loop_over_the_samples(example: Any) -> None:
     dqn = example("cleanrl_dqn")
     size, generator = 12, torch.Generator().manual_seed(0)
     q = torch.randn(size, 2, generator=generator, requires_grad=True)
@@ -55,7 +55,7 @@ def test_the_loss_of_the_dqn_is_that_of_a_loop_over_the_samples(example: Any) ->
     assert float((ours - theirs).abs().max() / theirs.abs().max()) <= 1e-6
 
 
-def test_the_gradients_of_the_sac_are_those_of_losses_written_out(example: Any) -> None:
+def test_the_sac_s_gradients_are_those_of_explicit_losses(example: Any) -> None:
     sac, env = example("cleanrl_sac"), gym.make("Pendulum-v1")
     args = sac.Args(capacity=400)
     torch.manual_seed(0)
@@ -115,8 +115,8 @@ def test_the_gradients_of_the_sac_are_those_of_losses_written_out(example: Any) 
         assert difference(found[name], list(wanted)) <= 1e-6, name
 
 
-def test_gymnasium_resets_with_the_step_after_an_episode_s_end(example: Any) -> None:
-    """What both files take for granted. If this fails, mend `valid=~ended` in examples/cleanrl_dqn.py and docs."""
+def test_gymnasium_resets_in_the_step_after_the_end_of_an_episode(example: Any) -> None:
+    """Both files rely on it. If this fails, change `valid=~ended` in examples/cleanrl_dqn.py and in the docs."""
     envs = gym.vector.SyncVectorEnv([lambda: gym.make("CartPole-v1")] * 2)
     assert envs.metadata["autoreset_mode"] == gym.vector.AutoresetMode.NEXT_STEP
 

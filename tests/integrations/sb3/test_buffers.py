@@ -1,9 +1,9 @@
-"""What goes in, what comes out, what is refused; saving and loading."""
+"""Samples are true transitions, misuse is refused, saved buffers resume exactly."""
 
 from __future__ import annotations
 
-import importlib.util
 import pickle
+import sys
 from typing import Any
 
 import gymnasium as gym
@@ -24,7 +24,7 @@ BUFFERS = (CrystalReplayBuffer, PrioritizedReplayBuffer)
 
 
 class Counter(gym.Env[Any, Any]):
-    """Observation: (episode, step). An episode ends after 5 steps: terminated if its number is even, else cut off."""
+    """Observation: (episode, step). An episode ends after 5 steps: terminated if its number is even, else truncated."""
 
     observation_space = gym.spaces.Box(-1e6, 1e6, (2,), np.float32)
     action_space: gym.Space[Any] = gym.spaces.Discrete(3)
@@ -55,7 +55,7 @@ class DictCounter(Counter):
 
 
 def counted(buffer: Any, n_envs: int = 1, kind: type[Counter] = Counter, steps: int = 60, **options: Any) -> Any:
-    """A DQN that has seen so many steps of counters whose episodes are numbered from 0, 100, 200, …"""
+    """A DQN after `steps` steps of counters whose episodes are numbered from 0, 100, 200, …"""
     env = DummyVecEnv([lambda i=i: kind(100 * i) for i in range(n_envs)])  # type: ignore[misc]
     policy = "MultiInputPolicy" if kind is DictCounter else "MlpPolicy"
     options = {"learning_starts": 30, "buffer_size": 300, "seed": 1, "batch_size": 16, **options}
@@ -78,7 +78,7 @@ def test_every_sample_is_a_true_transition_and_timeouts_bootstrap(buffer: Any, n
     assert samples.discounts is None
 
 
-def test_time_limits_may_count_as_ends() -> None:
+def test_time_limits_count_as_terminations_on_request() -> None:
     model = counted(CrystalReplayBuffer, replay_buffer_kwargs={"handle_timeout_termination": False})
     samples = model.replay_buffer.sample(256)
     assert torch.equal(samples.dones[:, 0], (samples.observations[:, 1] == 4).float())
@@ -94,7 +94,7 @@ def test_dict_observations_come_back_in_their_own_types(buffer: Any) -> None:
 
 
 class Odd(gym.Env[Any, Any]):
-    """Whatever spaces."""
+    """Random observations of the given spaces."""
 
     def __init__(self, observation_space: gym.Space[Any], action_space: gym.Space[Any]) -> None:
         self.observation_space, self.action_space = observation_space, action_space
@@ -142,7 +142,7 @@ def test_n_step_returns_are_those_of_sb3(n_envs: int) -> None:
         rows = torch.cat([s.observations, s.rewards, s.next_observations, s.dones, (1 - s.dones) * s.discounts], 1)
         tables.append({tuple(row[:2]): row for row in rows.tolist()})
     common = tables[0].keys() & tables[1].keys()
-    last = 120 // n_envs - 3  # SB3 cuts the newest, unfinished windows; here they wait
+    last = 120 // n_envs - 3  # SB3 cuts off the newest, unfinished windows; here they stay open
     common = {(e, t) for e, t in common if (e % 100) * 5 + t < last}
     assert len(common) > 60
     for start in common:
@@ -157,7 +157,7 @@ def test_an_episode_abandoned_by_a_new_call_of_learn_ends_its_n_step_windows() -
 
 
 @pytest.mark.parametrize("buffer", BUFFERS)
-def test_normalisation_happens_when_drawn(buffer: Any) -> None:
+def test_batches_are_normalised_when_they_are_drawn(buffer: Any) -> None:
     env = VecNormalize(make_vec_env("Pendulum-v1", 2, seed=0))
     model = build("SAC", buffer, env=env).learn(160, callback=Consolidate())
     memory = model.replay_buffer.memory
@@ -168,14 +168,14 @@ def test_normalisation_happens_when_drawn(buffer: Any) -> None:
     np.testing.assert_allclose(samples.observations, env.normalize_obs(raw.obs.numpy()), rtol=1e-6)
     np.testing.assert_allclose(samples.rewards[:, 0], env.normalize_reward(raw.reward.numpy()), rtol=1e-6)
     assert float(raw.obs.abs().max()) > 1.5 * float(samples.observations.abs().max())
-    told = model.replay_buffer.evaluate(raw)
+    found = model.replay_buffer.evaluate(raw)
     torch.testing.assert_close(
-        told.output["q"], torch.cat(model.critic(samples.observations, samples.actions), 1).detach()
+        found.output["q"], torch.cat(model.critic(samples.observations, samples.actions), 1).detach()
     )
 
 
 @pytest.mark.filterwarnings("ignore:`n_steps=3` is ignored")  # newer versions of SB3 say so, too
-def test_what_cannot_work_is_refused_with_a_reason() -> None:
+def test_misuse_is_refused_with_a_reason() -> None:
     with pytest.raises(ValueError, match="optimize_memory_usage: wanted False"):
         counted(CrystalReplayBuffer, optimize_memory_usage=True)
     with pytest.raises(ValueError, match="goal relabelling"):
@@ -206,7 +206,7 @@ def test_a_compiled_critic_is_refused() -> None:
         model.learn(10, callback=Consolidate())
 
 
-def test_a_loop_that_trains_on_other_tensors_is_found_out() -> None:
+def test_a_loop_that_trains_on_other_tensors_is_detected() -> None:
     class Careless(SAC):
         def train(self, gradient_steps: int, batch_size: int = 64) -> None:
             data = self.replay_buffer.sample(batch_size)  # type: ignore[union-attr]
@@ -223,8 +223,7 @@ def test_without_faiss_a_memory_too_large_to_consolidate_on_a_cpu_is_warned_abou
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     build("DQN", buffer_size=30_000).learn(1, callback=Consolidate())  # with faiss no warning, which would be an error
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "faiss" else find(name, *rest))
+    monkeypatch.setitem(sys.modules, "faiss", None)  # as if it were not installed
     with pytest.warns(UserWarning, match="buffer_size: a consolidation compares"):
         build("DQN", buffer_size=30_000).learn(1, callback=Consolidate())
 
@@ -235,7 +234,7 @@ def draws(model: Any, count: int = 5) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("name", ["SAC", "DQN"])
 @pytest.mark.parametrize("way", ["our file", "pickle"])
-def test_a_resumed_run_trains_on_as_if_never_interrupted(name: str, way: str, tmp_path: Any) -> None:
+def test_a_resumed_run_continues_as_if_never_interrupted(name: str, way: str, tmp_path: Any) -> None:
     model = trained(name)
     model.save(tmp_path / "model")
     again = algorithm(name).load(tmp_path / "model", env=model.get_env(), device="cpu")
@@ -259,7 +258,7 @@ def test_a_resumed_run_trains_on_as_if_never_interrupted(name: str, way: str, tm
 
 
 @pytest.mark.parametrize("buffer", BUFFERS)
-def test_the_batches_after_loading_are_those_that_would_have_come(buffer: Any, tmp_path: Any) -> None:
+def test_the_batches_after_loading_are_those_that_would_have_been_drawn(buffer: Any, tmp_path: Any) -> None:
     model = counted(buffer, 2, replay_buffer_kwargs={"n_steps": 2, "gamma": 0.99})
     model.replay_buffer.save(tmp_path / "memory.safetensors")
     copies = [pickle.loads(pickle.dumps(model.replay_buffer))]
@@ -295,7 +294,7 @@ def test_a_seed_decides_everything_and_no_seed_nothing() -> None:
 
 
 def test_prioritized_draws_follow_the_errors() -> None:
-    """In SB3, as in our own tests of the memory: frequencies are proportional to (|δ| + ε)^α."""
+    """Frequencies are proportional to (|δ| + ε)^α, as in the tests of the memory itself."""
     model = build("SAC", PrioritizedReplayBuffer, replay_buffer_kwargs={"alpha": 1.0}).learn(
         120, callback=Consolidate()
     )
@@ -311,7 +310,7 @@ def test_prioritized_draws_follow_the_errors() -> None:
     assert float(wanted.max() / wanted.min()) > 5
 
 
-def test_the_buffer_says_what_it_holds() -> None:
+def test_the_buffer_knows_its_size_and_parameters() -> None:
     model = counted(CrystalReplayBuffer, steps=60)
     assert isinstance(model.replay_buffer, ReplayBuffer)
     assert model.replay_buffer.size() == 60

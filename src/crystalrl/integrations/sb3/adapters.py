@@ -1,6 +1,6 @@
-"""What the hooks must know of each algorithm: its critic, what to anchor, how gradient and TD error are related.
+"""What the hooks need to know about each algorithm: its critic, what is anchored, how its gradient gives the TD error.
 
-`evaluate` repeats an algorithm's own target; a test compares it with the gradient that the algorithm computes.
+`evaluate` computes the algorithm's own TD target; a test compares it with the gradient that the algorithm computes.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from crystalrl.integrations.randomness import private_randomness
+from crystalrl.integrations._common import private_randomness
 from crystalrl.types import Evaluation
 
-Told = Literal["exact", "clipped", "none"]
+ErrorKind = Literal["exact", "clipped", "none"]
 LOG_STD = (-20.0, 2.0)
-"""SB3 holds the logarithm of the policy's standard deviation in this range."""
+"""Range to which SB3 clamps the logarithm of the policy's standard deviation."""
 
 
-class Learner:
-    """One algorithm of SB3. `error` says what B·|gradient of the critic's output| is: |δ| times `scale`, the same up to
-    |δ| = 1 ("clipped", a Huber loss), or nothing of the kind ("none", a quantile loss).
-    """
+class Adapter:
+    """One algorithm of SB3."""
 
-    error: ClassVar[Told] = "none"
+    error: ClassVar[ErrorKind] = "none"
+    """What `scale` · B · |gradient at the critic's output| is: |δ| ("exact"), |δ| up to 1 ("clipped", a Huber loss), or
+    unrelated to |δ| ("none", a quantile loss)."""
     scale: ClassVar[float] = 1.0
 
     def __init__(self, model: Any) -> None:
@@ -32,23 +32,23 @@ class Learner:
 
     @property
     def critic(self) -> nn.Module:
-        """The module whose forward pass the loss is made of."""
+        """The module whose output the loss is computed from."""
         raise NotImplementedError
 
     def anchors(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the outputs that crystals hold."""
+        """Shapes of the anchored outputs."""
         raise NotImplementedError
 
     def evaluate(self, samples: Any) -> Evaluation:
-        """TD errors [B] and outputs for the anchors."""
+        """TD errors [B] and anchored outputs."""
         raise NotImplementedError
 
     def values(self, output: Any) -> Tensor:
         """Anchored values [B, n] of the critic's output."""
         raise NotImplementedError
 
-    def spread(self, pull: Tensor, output: Any) -> list[Tensor]:
-        """Gradient [B, n] with respect to `values` as one with respect to each tensor of the output."""
+    def output_gradients(self, pull: Tensor, output: Any) -> list[Tensor]:
+        """Gradients with respect to each tensor of the output, from the gradient [B, n] with respect to `values`."""
         raise NotImplementedError
 
     def bootstrap(self, samples: Any, next_value: Tensor) -> Tensor:
@@ -58,8 +58,8 @@ class Learner:
         return target
 
 
-class DQN(Learner):
-    error: ClassVar[Told] = "clipped"
+class DQN(Adapter):
+    error: ClassVar[ErrorKind] = "clipped"
 
     @property
     def critic(self) -> nn.Module:
@@ -86,12 +86,12 @@ class DQN(Learner):
         q: Tensor = output
         return q
 
-    def spread(self, pull: Tensor, output: Any) -> list[Tensor]:
+    def output_gradients(self, pull: Tensor, output: Any) -> list[Tensor]:
         return [pull]
 
 
 class QRDQN(DQN):
-    """Quantiles [B, K, A]; what is anchored, and the TD error, are their means."""
+    """Quantiles [B, K, A]. The anchors and the TD error use their means."""
 
     error = "none"
 
@@ -107,14 +107,14 @@ class QRDQN(DQN):
         mean: Tensor = output.mean(1)
         return mean
 
-    def spread(self, pull: Tensor, output: Any) -> list[Tensor]:
+    def output_gradients(self, pull: Tensor, output: Any) -> list[Tensor]:
         return [(pull / output.shape[1]).unsqueeze(1).expand_as(output)]
 
 
-class ActorCritic(Learner):
-    """Twin critics [B, 1] each; the TD error is the mean of the twins' |δ|."""
+class ActorCritic(Adapter):
+    """Twin critics, [B, 1] each. The TD error is the mean of their |δ|."""
 
-    error: ClassVar[Told] = "exact"
+    error: ClassVar[ErrorKind] = "exact"
 
     @property
     def critic(self) -> nn.Module:
@@ -122,7 +122,7 @@ class ActorCritic(Learner):
         return critic
 
     gaussian: ClassVar[bool] = False
-    """Whether the actor gives mean and log-standard deviation."""
+    """Whether the actor outputs mean and log σ."""
 
     def anchors(self) -> dict[str, tuple[int, ...]]:
         size = math.prod(self.model.action_space.shape)
@@ -139,13 +139,13 @@ class ActorCritic(Learner):
         raise NotImplementedError
 
     def policy(self, observations: Any) -> Tensor:
-        """What of the policy is anchored, [B, 2A] or [B, A]."""
+        """Anchored output of the policy: mean and log σ [B, 2A], or the action [B, A]."""
         raise NotImplementedError
 
     def values(self, output: Any) -> Tensor:
         return torch.cat(output, 1)
 
-    def spread(self, pull: Tensor, output: Any) -> list[Tensor]:
+    def output_gradients(self, pull: Tensor, output: Any) -> list[Tensor]:
         return list(pull.split(1, 1))
 
 
@@ -154,12 +154,12 @@ class SAC(ActorCritic):
 
     def next_value(self, samples: Any) -> Tensor:
         actions, log_prob = self.model.actor.action_log_prob(samples.next_observations)
-        value = self.least(self.model.critic_target(samples.next_observations, actions))
+        value = self.pessimistic(self.model.critic_target(samples.next_observations, actions))
         soft: Tensor = value - self.temperature * log_prob.reshape(-1, 1)
         return soft
 
-    def least(self, output: Any) -> Tensor:
-        """The cautious value [B, 1] of the next state that the algorithm takes from its target critics."""
+    def pessimistic(self, output: Any) -> Tensor:
+        """Value [B, 1] of the next state that the algorithm forms from the output of its target critics."""
         return torch.cat(output, 1).amin(1, keepdim=True)
 
     @property
@@ -174,11 +174,11 @@ class SAC(ActorCritic):
 
 
 class TQC(SAC):
-    """Quantiles [B, C, K] of C critics; what is anchored, and the TD error, are the critics' means."""
+    """Quantiles [B, C, K] of C critics. The anchors and the TD error use each critic's mean."""
 
     error = "none"
 
-    def least(self, output: Any) -> Tensor:
+    def pessimistic(self, output: Any) -> Tensor:
         critic = self.model.critic
         kept = critic.quantiles_total - self.model.top_quantiles_to_drop_per_net * critic.n_critics
         mean: Tensor = output.flatten(1).sort(1).values[:, :kept].mean(1, keepdim=True)
@@ -188,7 +188,7 @@ class TQC(SAC):
         mean: Tensor = output.mean(2)
         return mean
 
-    def spread(self, pull: Tensor, output: Any) -> list[Tensor]:
+    def output_gradients(self, pull: Tensor, output: Any) -> list[Tensor]:
         return [(pull / output.shape[2]).unsqueeze(2).expand_as(output)]
 
 
@@ -207,13 +207,13 @@ class TD3(ActorCritic):
         return action
 
 
-LEARNERS: dict[str, type[Learner]] = {"SAC": SAC, "TD3": TD3, "DQN": DQN, "TQC": TQC, "QRDQN": QRDQN}
-"""By name of the class in SB3 or sb3-contrib; a subclass counts as what it is made from (DDPG is a TD3)."""
+ADAPTERS: dict[str, type[Adapter]] = {"SAC": SAC, "TD3": TD3, "DQN": DQN, "TQC": TQC, "QRDQN": QRDQN}
+"""By the name of the class in SB3 or sb3-contrib; a subclass uses the adapter of its base (DDPG that of TD3)."""
 
 
-def learner_of(model: Any) -> Learner:
-    """How to look at a model."""
+def adapter_for(model: Any) -> Adapter:
+    """The adapter of a model; TypeError for an unknown algorithm."""
     for kind in type(model).__mro__:
-        if kind.__name__ in LEARNERS:
-            return LEARNERS[kind.__name__](model)
-    raise TypeError(f"model: wanted one of {', '.join(LEARNERS)} or a subclass, got {type(model).__name__}")
+        if kind.__name__ in ADAPTERS:
+            return ADAPTERS[kind.__name__](model)
+    raise TypeError(f"model: wanted one of {', '.join(ADAPTERS)} or a subclass, got {type(model).__name__}")

@@ -1,4 +1,4 @@
-"""With c ≡ 0 a crystal memory is plain replay, draw for draw."""
+"""With c ≡ 0 a crystal memory is plain replay, batch for batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.learning import PLAIN
 from crystalrl import CrystalMemory, Transition, UniformMemory
 
 
-def test_without_crystals_every_batch_is_that_of_a_uniform_memory() -> None:
+def test_with_c_zero_every_batch_is_that_of_a_uniform_memory() -> None:
     spaces = {"obs": (3,), "action": 2, "envs": 4, "gamma": 0.9, "seed": 7}
     ours, uniform = CrystalMemory(600, params=PLAIN, **spaces), UniformMemory(600, **spaces)
     rng, consolidations = np.random.default_rng(0), 0

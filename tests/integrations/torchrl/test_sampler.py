@@ -1,101 +1,18 @@
-"""TorchRL: gradients equal losses written out, storage fills densely, saved buffers go on, mistakes are refused."""
+"""Sampler and writer: the storage fills without gaps, saved buffers resume exactly, misuse is refused."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 import torch
 from tensordict import TensorDict
-from torch import Tensor
 from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
 
 from crystalrl import CrystalParams
-from crystalrl.integrations.torchrl import CrystalSampler, MemoryLoss
-from tests.integrations.test_gradients import difference, varied
-from tests.integrations.torchrl_models import (
-    ANCHORS,
-    LOSSES,
-    NO_ANCHORS,
-    data,
-    explicit,
-    loss_module,
-    make,
-    pull,
-    trained,
-)
+from crystalrl.integrations.torchrl import CrystalSampler
+from tests.integrations.torchrl_models import LOSSES, NO_ANCHORS, data, loss_module, make, trained
 
 
-def gradients(loss: Any, of: Tensor) -> list[Tensor]:
-    parameters = [p for p in loss.parameters() if p.requires_grad]
-    found = torch.autograd.grad(of, parameters, allow_unused=True, retain_graph=True)
-    return [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
-
-
-@pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("params", [NO_ANCHORS, ANCHORS], ids=["weights", "anchors"])
-def test_gradients_are_those_of_losses_written_out(name: str, params: CrystalParams) -> None:
-    loss, _sampler, buffer = trained(name, params)
-    batch, told = buffer.sample(), []
-    assert varied(batch["memory", "weight"])
-    loss.report = lambda index, error: told.append((index, error))
-    torch.manual_seed(5)
-    ours = loss(batch)
-    torch.manual_seed(5)
-    theirs, error, outputs = explicit(name, loss.loss, batch)
-    if params is ANCHORS:
-        assert float((batch["memory", "q_strength"] > 0).float().mean()) > 0.3
-        theirs |= {f"loss_anchor_{key}": pull(name, key, batch, output) for key, output in outputs.items()}
-    assert set(ours.keys()) == set(theirs)
-    for key, value in theirs.items():
-        assert difference(gradients(loss, ours[key]), gradients(loss, value)) <= 1e-6, key
-    torch.testing.assert_close(told[0][1], error, rtol=1e-5, atol=1e-5)
-    assert torch.equal(told[0][0], batch["index"])
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_anchors_and_td_errors_cost_no_pass_through_a_network_but_a_subclass_is_asked_anew(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What the loss computes on its way is used; of a subclass we cannot know what it computes. Both say the same."""
-    loss, _sampler, buffer = trained(name)
-    batch, layers = buffer.sample(), []
-    run = torch.nn.Linear.forward
-    monkeypatch.setattr(torch.nn.Linear, "forward", lambda self, x: (layers.append(self), run(self, x))[1])
-
-    def passes(call: Any) -> tuple[Any, int]:
-        layers.clear()
-        torch.manual_seed(5)
-        return call(batch), len(layers)
-
-    _, plain = passes(loss.loss)
-    ours, heard = passes(loss)
-    kept = vars(loss.loss) | vars(getattr(loss.loss, "actor_network", loss.loss))
-    assert heard == plain > 0
-    loss.loss.__class__ = type("Own", (type(loss.loss),), {"__module__": "mine"})
-    theirs, asked = passes(loss)
-    assert asked > plain
-    for key, value in ours.items():
-        torch.testing.assert_close(value, theirs[key])
-        assert difference(gradients(loss, value), gradients(loss, theirs[key])) <= 1e-6, key
-    assert not [name for name, value in kept.items() if getattr(value, "__qualname__", "").startswith("_told")]
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_a_consolidation_is_told_the_loss_s_own_td_errors_and_outputs(name: str) -> None:
-    loss, _sampler, buffer = trained(name)
-    batch = buffer.sample()
-    state = torch.get_rng_state()
-    told = loss.evaluate(batch)
-    assert torch.equal(torch.get_rng_state(), state)
-    _, error, outputs = explicit(name, loss.loss, batch)
-    torch.testing.assert_close(told.td_error, error, rtol=1e-5, atol=1e-5)
-    assert set(told.output) == set(outputs)
-    for key, output in outputs.items():
-        torch.testing.assert_close(told.output[key], output.detach(), rtol=1e-5, atol=1e-5)
-
-
-def test_storage_fills_densely_and_every_sample_is_what_was_written() -> None:
+def test_the_storage_fills_without_gaps_and_every_sample_is_what_was_written() -> None:
     loss, sampler, buffer = make("SAC", slots=120)
     written = [data("SAC", 30, k) for k in range(12)]
     used: set[int] = set()
@@ -120,12 +37,12 @@ def test_storage_fills_densely_and_every_sample_is_what_was_written() -> None:
 
 
 @pytest.mark.parametrize("exact", [16_384, 100], ids=["all pairs", "kept lists"])
-def test_the_memory_over_a_foreign_storage_is_the_memory_over_its_own(
+def test_a_memory_over_torchrl_s_storage_equals_one_that_stores_the_data_itself(
     exact: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Same data, same critic: c, phases, utilities and draws agree with a CrystalMemory that stores the data itself."""
+    """With the same data and critic, c, phases, utilities and draws agree."""
     from crystalrl import CrystalMemory, Transition
-    from crystalrl.integrations.timing import consolidate
+    from crystalrl.integrations._common import consolidate
 
     monkeypatch.setattr(CrystalMemory, "exact_up_to", {"cpu": exact})  # above it neighbour lists are kept
     params = CrystalParams.anchored(time_unit=20, every=50, alpha=2.0)
@@ -172,28 +89,7 @@ def test_state_dicts_round_trip_exactly(name: str) -> None:
     assert torch.equal(sampler.memory.ledger.c, again_sampler.memory.ledger.c)
 
 
-def test_weights_that_are_constant_or_all_zero_count_where_torchrl_s_own_mean_loses_them() -> None:
-    """The trap this guards against: TorchRL divides by the sum of the weights."""
-    loss, _sampler, buffer = trained("DQN", NO_ANCHORS)
-    batch = buffer.sample()
-    plain = loss_module("DQN")
-    plain.load_state_dict(loss.loss.state_dict())
-    for factor in (1.0, 0.5, 0.0):
-        batch["memory", "weight"] = torch.full((32,), factor)
-        batch["priority_weight"] = torch.full((32,), factor)
-        torch.manual_seed(0)
-        ours, theirs = float(loss(batch)["loss"].detach()), float(plain(batch)["loss"].detach())
-        if factor == 1.0:
-            whole = ours
-        assert ours == pytest.approx(factor * whole)
-        assert theirs == pytest.approx(whole) if factor else theirs != theirs
-
-
-def test_mistakes_are_refused_with_a_reason() -> None:
-    with pytest.raises(ValueError, match="reduction: wanted 'mean' or 'none', got 'sum'"):
-        MemoryLoss(loss_module("DQN", reduction="sum"))
-    with pytest.raises(TypeError, match="wanted one of DQNLoss, SACLoss, TD3Loss or a subclass, got Linear"):
-        MemoryLoss(torch.nn.Linear(1, 1))
+def test_misuse_is_refused_with_a_reason() -> None:
     with pytest.raises(TypeError, match="wanted a MemoryLoss around your loss module, got DQNLoss"):
         CrystalSampler(loss_module("DQN"))  # type: ignore[arg-type]
     loss, sampler, buffer = make("DQN")
@@ -206,8 +102,6 @@ def test_mistakes_are_refused_with_a_reason() -> None:
     with pytest.raises(ValueError, match="reward: wanted finite numbers"):
         buffer.extend(bad)
     buffer.extend(data("DQN", 10))
-    with pytest.raises(KeyError, match="wanted one that a CrystalSampler has drawn"):
-        loss(data("DQN", 10))
     for _ in range(9):
         buffer.sample()
     with pytest.raises(RuntimeError, match="none was given to the MemoryLoss"):

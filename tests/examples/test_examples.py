@@ -27,7 +27,7 @@ def test_an_example_is_short(path: Path) -> None:
     assert len(path.read_text().splitlines()) < (150 if path.name.startswith("cleanrl_") else 80)
 
 
-def test_the_sac_example_learns_saves_and_goes_on(tmp_path: Path) -> None:
+def test_the_sac_example_learns_saves_and_resumes(tmp_path: Path) -> None:
     printed = python("sb3_sac.py", "--steps", "1000", "--out", str(tmp_path), at=tmp_path)
     assert "step  1,000: return" in printed
     assert "crystal" in printed
@@ -35,7 +35,7 @@ def test_the_sac_example_learns_saves_and_goes_on(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"model.zip", "memory.safetensors"}
 
 
-def test_the_continual_example_writes_results_and_figure_and_does_nothing_twice(tmp_path: Path) -> None:
+def test_the_continual_example_writes_results_and_figure_and_repeats_no_run(tmp_path: Path) -> None:
     arguments = ("--seeds", "1", "--workers", "1", "--scale", "0.1")
     python("sb3_continual.py", *arguments, at=tmp_path)
     text = (tmp_path / "sb3_continual.json").read_text()

@@ -1,4 +1,4 @@
-"""The hooks give the gradients of the losses that are written out in `twins`."""
+"""The hooks give the gradients of the explicit losses in `twins`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from crystalrl import CrystalParams
 from crystalrl.integrations.sb3 import Consolidate, CrystalReplayBuffer, PrioritizedReplayBuffer
+from tests.integrations.gradients import difference, gradients, varied
 from tests.integrations.twins import (
     ALGORITHMS,
     CONTINUOUS,
@@ -39,42 +40,37 @@ class Step:
     samples: Any
     before: Any
     """Copy of the policy before the step."""
-    amid: Any
-    """Copy of it between the critic's step and the actor's."""
-    told: list[Tensor]
-    """|δ| that the memory was told."""
+    between: Any
+    """Copy of the policy between the critic's step and the actor's."""
+    reported: list[Tensor]
+    """|δ| that the hooks reported to the memory."""
     entropy: Any
-
-
-def gradients(module: Any) -> list[Tensor]:
-    return [p.grad.clone() for p in module.parameters() if p.grad is not None]
 
 
 def one_step(model: Any, batch: int) -> Step:
     before, entropy = deepcopy(model.policy), temperature(model)
-    found: dict[str, Any] = {"critic": [], "actor": [], "amid": None}
-    critic, told = critic_of(model.policy), []
+    found: dict[str, Any] = {"critic": [], "actor": [], "between": None}
+    critic, reported = critic_of(model.policy), []
 
     def at_critic(*_: Any) -> None:
         found["critic"] = gradients(critic)
 
     def at_actor(*_: Any) -> None:
-        found["actor"], found["amid"] = gradients(model.actor), deepcopy(model.policy)
+        found["actor"], found["between"] = gradients(model.actor), deepcopy(model.policy)
 
     optimiser = getattr(critic, "optimizer", None) or model.policy.optimizer
     handles = [optimiser.register_step_pre_hook(at_critic)]
     if hasattr(model, "actor") and model.actor is not None:
         handles.append(model.actor.optimizer.register_step_pre_hook(at_actor))
     buffer = model.replay_buffer
-    learn, buffer.hooks.report = buffer.hooks.report, lambda index, error: told.append(error)
+    report, buffer.hooks.report = buffer.hooks.report, lambda index, error: reported.append(error)
     torch.manual_seed(3)
     model.train(gradient_steps=1, batch_size=batch)
-    buffer.hooks.report = learn
+    buffer.hooks.report = report
     for handle in handles:
         handle.remove()
-    return Step(
-        batch=buffer.hooks.batch, samples=buffer.hooks.samples, before=before, told=told, entropy=entropy, **found
-    )
+    drawn = {"batch": buffer.hooks.batch, "samples": buffer.hooks.samples}
+    return Step(**drawn, before=before, reported=reported, entropy=entropy, **found)
 
 
 def explicit(name: str, model: Any, step: Step, anchored: bool = False) -> tuple[list[Tensor], Tensor]:
@@ -87,18 +83,6 @@ def explicit(name: str, model: Any, step: Step, anchored: bool = False) -> tuple
         loss = loss + (anchor.coefficient * ((values - anchor.target) ** 2).sum(1)).mean()
     loss.backward()
     return gradients(critic_of(step.before)), error
-
-
-def difference(ours: list[Tensor], theirs: list[Tensor]) -> float:
-    """Largest difference relative to the largest gradient."""
-    scale = max(float(g.abs().max()) for g in theirs)
-    assert scale > 0
-    assert len(ours) == len(theirs)
-    return max(float((a - b).abs().max()) for a, b in zip(ours, theirs, strict=True)) / scale
-
-
-def varied(weight: Tensor) -> bool:
-    return len(weight.unique()) > len(weight) / 4 and float(weight.max() / weight.clamp_min(1e-6).min()) > 1.05
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -116,7 +100,7 @@ def test_critic_gradients_are_those_of_the_weighted_loss_before_and_after_save_a
         assert varied(step.batch.weight)
         assert difference(ours, theirs) <= (0.0 if name in EXACT else 1e-6)
         if name in ("SAC", "TD3"):
-            torch.testing.assert_close(step.told[0], error, rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(step.reported[0], error, rtol=1e-5, atol=1e-6)
         batches.append(step.batch.index)
     assert torch.equal(*batches)
 
@@ -129,13 +113,13 @@ def test_a_batch_of_any_size_is_weighted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)
-def test_the_actor_is_left_alone_without_anchors(name: str) -> None:
+def test_without_anchors_the_actor_s_gradients_do_not_change(name: str) -> None:
     model = trained(name, NO_ANCHORS, **({"policy_delay": 1} if name == "TD3" else {}))
     step = one_step(model, 32)
     torch.manual_seed(3)
-    step.amid.zero_grad()
-    actor_loss(name, step.amid, step.samples, step.entropy).backward()
-    assert difference(step.actor, gradients(step.amid.actor)) == 0
+    step.between.zero_grad()
+    actor_loss(name, step.between, step.samples, step.entropy).backward()
+    assert difference(step.actor, gradients(step.between.actor)) == 0
 
 
 def pulling(batch: Any) -> None:
@@ -159,48 +143,22 @@ def test_anchors_pull_the_actor_by_divergence_or_squared_error(name: str) -> Non
     step = one_step(model, 32)
     pulling(step.batch)
     torch.manual_seed(3)
-    step.amid.zero_grad()
-    loss, anchor = actor_loss(name, step.amid, step.samples, step.entropy), step.batch.anchor["policy"]
+    step.between.zero_grad()
+    loss, anchor = actor_loss(name, step.between, step.samples, step.entropy), step.batch.anchor["policy"]
     if name == "TD3":
-        apart = ((step.amid.actor(step.samples.observations) - anchor.target) ** 2).sum(1)
+        apart = ((step.between.actor(step.samples.observations) - anchor.target) ** 2).sum(1)
     else:
-        mean, log_std, _ = step.amid.actor.get_action_dist_params(step.samples.observations)
+        mean, log_std, _ = step.between.actor.get_action_dist_params(step.samples.observations)
         old_mean, old_log_std = anchor.target.chunk(2, 1)
         old, new = (torch.distributions.Normal(m, s.exp()) for m, s in ((old_mean, old_log_std), (mean, log_std)))
         apart = torch.distributions.kl_divergence(old, new).sum(1)
     (loss + (anchor.coefficient * apart).mean()).backward()
     assert float(apart.detach().max()) > 0
-    assert difference(step.actor, gradients(step.amid.actor)) <= 1e-5
+    assert difference(step.actor, gradients(step.between.actor)) <= 1e-5
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_what_a_consolidation_is_told_is_the_algorithm_s_own_td_error(name: str) -> None:
-    model = trained(name, **({"target_policy_noise": 0.0} if name == "TD3" else {}))
-    buffer = model.replay_buffer
-    batch = buffer.memory.sample(64)
-    samples = buffer.samples(batch)
-    with torch.no_grad():
-        if name in ("SAC", "TQC"):  # the twin draws for the states first; evaluation draws for the next ones only
-            state = torch.get_rng_state()
-            model.actor.action_log_prob(samples.observations)
-            told = buffer.evaluate(batch)
-            torch.set_rng_state(state)
-        else:
-            told = buffer.evaluate(batch)
-        _, error, values = TWINS[name](model, model.policy, samples, torch.ones(64), temperature(model))
-    torch.testing.assert_close(told.td_error.abs(), error, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(told.output["q"], values, rtol=1e-5, atol=1e-5)
-
-
-def test_evaluation_leaves_the_random_numbers_of_the_run_alone() -> None:
-    model = trained("SAC")
-    state = torch.get_rng_state()
-    model.replay_buffer.evaluate(model.replay_buffer.memory.sample(64))
-    assert torch.equal(torch.get_rng_state(), state)
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_prioritized_buffers_weigh_every_algorithm_and_learn_the_errors(name: str) -> None:
+def test_prioritized_buffers_weight_every_algorithm_and_learn_the_errors(name: str) -> None:
     model = build(name, PrioritizedReplayBuffer, replay_buffer_kwargs={"beta": 1.0})
     model.learn(200, callback=Consolidate())
     step = one_step(model, 32)
@@ -209,15 +167,15 @@ def test_prioritized_buffers_weigh_every_algorithm_and_learn_the_errors(name: st
     assert difference(ours, theirs) <= (0.0 if name in EXACT else 1e-6)
     if name in EXACT:
         wanted = error.clamp_max(1.0) if name == "DQN" else error
-        torch.testing.assert_close(step.told[0], wanted, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(step.reported[0], wanted, rtol=1e-5, atol=1e-6)
     elif name == "QRDQN":  # evaluated when drawn; TQC draws random numbers for that
         slots = step.batch.index
         weight = model.replay_buffer.memory.ledger.tree.weight[0, slots]
         torch.testing.assert_close(weight.double(), (error.double() + 1e-6) ** 0.6, rtol=1e-3, atol=1e-4)
 
 
-def test_weights_of_one_change_nothing_in_a_whole_run() -> None:
-    """SAC with our buffer, and plain SB3 fed with the same samples, end with the same parameters to the last bit."""
+def test_with_weights_of_one_a_whole_run_equals_plain_sb3() -> None:
+    """SAC with our buffer and plain SB3 with the same samples end with the same parameters, bit for bit."""
     plain = CrystalParams.anchored(**QUICK | {"settle": None}, kappa=0.0, gate=0.0, nu=0.0)
     model = build("SAC", replay_buffer_kwargs={"params": replace(plain, alpha=0.0, sigma=0.0)})
     model.learn(60, callback=Consolidate())
@@ -241,10 +199,10 @@ def test_weights_of_one_change_nothing_in_a_whole_run() -> None:
         assert torch.equal(a, b)
 
 
-def test_a_copied_network_takes_neither_hooks_nor_memory_along() -> None:
+def test_a_copied_network_has_neither_working_hooks_nor_the_memory() -> None:
     model = trained("DQN")
     copy = deepcopy(model.q_net)
     (hook,) = copy._forward_hooks.values()
     assert hook.__self__.batch is None
-    assert not hasattr(hook.__self__, "learner")
+    assert not hasattr(hook.__self__, "adapter")
     assert isinstance(model.replay_buffer, CrystalReplayBuffer)

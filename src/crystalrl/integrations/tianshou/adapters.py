@@ -1,7 +1,7 @@
-"""What must be known of each algorithm of Tianshou: its critics, what is anchored, how the TD error comes about.
+"""What is known about each algorithm of Tianshou: its critics, what is anchored, how to compute the TD error.
 
-Tianshou weighs its critics' losses with `batch.weight` itself. The pull of anchors is added to the gradients: a forward
-hook knows the replayed batch by the very array of its observations.
+Tianshou itself multiplies its critics' losses by `batch.weight`. Forward hooks add the gradients of the anchor losses;
+they recognise the replayed batch by the identity of its array of observations.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from crystalrl.integrations.anchors import gaussian_pull, pull_gradients, square
 from crystalrl.types import Anchor, Batch, Evaluation
 
 
-class Learner:
+class Adapter:
     """One algorithm and the hooks on its networks. Invariant: hooks act only on the batch that was armed last.
 
-    A copy of a network (deepcopy, pickle) gets hooks without a batch: they do nothing, and take no memory along.
+    A copied network (deepcopy, pickle) gets hooks without a batch, which do nothing and do not copy the memory.
     """
 
     def __init__(self, algorithm: Any = None) -> None:
@@ -28,7 +28,7 @@ class Learner:
         self.samples: Any = None
         self.batch: Batch | None = None
         self.values: list[Tensor] = []
-        """Values of the armed batch [B] or [B, A], as each critic has said them."""
+        """Values [B] or [B, A] of the armed batch, one tensor per critic."""
         hooks = [] if algorithm is None else self.hooks()
         self.handles = [module.register_forward_hook(hook) for module, hook in hooks]
 
@@ -36,10 +36,11 @@ class Learner:
         return type(self), ()
 
     def hooks(self) -> list[tuple[nn.Module, Callable[..., None]]]:
+        """Networks and their forward hooks."""
         raise NotImplementedError
 
     def outputs(self, samples: Any) -> dict[str, Tensor]:
-        """What anchors hold, [B, …]."""
+        """Anchored outputs [B, …] by name."""
         raise NotImplementedError
 
     def errors(self, samples: Any, values: list[Tensor]) -> Tensor:
@@ -51,46 +52,48 @@ class Learner:
             handle.remove()
 
     def arm(self, batch: Batch, samples: Any) -> None:
-        """The next passes over these samples get the anchors of this batch."""
+        """Apply the anchors of this batch in the next forward passes over these samples."""
         self.batch, self.samples, self.values = batch, samples, []
 
     def _anchor(self, name: str) -> Anchor | None:
         return None if self.batch is None or self.batch.anchor is None else self.batch.anchor.get(name)
 
     def _armed(self, inputs: tuple[Any, ...]) -> bool:
-        """DQN shows its network only `obs.obs` of a dict observation that has it (beside a mask of actions)."""
+        """Whether a network was called on the armed batch with gradients. Of a dict observation with a part `obs` and
+        a mask of actions, DQN passes only `obs` to its network.
+        """
         if self.batch is None or not torch.is_grad_enabled():
             return False
         obs = self.samples.obs
         return inputs[0] is obs or inputs[0] is getattr(obs, "obs", None)
 
-    def told(self) -> Tensor:
-        """|δ| [B] of the armed batch after it was trained on."""
+    def td_errors(self) -> Tensor:
+        """|δ| [B] of the armed batch, after the critics were trained on it."""
         if not self.values:
             raise RuntimeError(
-                "the critic was trained on other arrays than sample() gave, so anchors were lost: wanted the update of "
-                f"Tianshou, got {type(self.algorithm).__name__}.update of another kind"
+                "the critic was trained on other arrays than sample() returned, so anchors were lost: wanted the "
+                f"update of Tianshou, got {type(self.algorithm).__name__}.update of another kind"
             )
         return self.errors(self.samples, self.values)
 
     def evaluate(self, samples: Any, buffer: Any, slots: Any) -> Evaluation:
-        """TD errors and outputs now."""
-        algorithm = self.algorithm
-        samples = algorithm._preprocess_batch(samples, buffer, slots)
+        """Present TD errors and outputs."""
+        samples = self.algorithm._preprocess_batch(samples, buffer, slots)
         outputs = self.outputs(samples)
         return Evaluation(self.errors(samples, self.split(outputs["q"])), outputs)
 
     def split(self, values: Tensor) -> list[Tensor]:
-        """Anchored values as each critic says them."""
+        """Anchored values [B, n] as one tensor per critic."""
         return list(values.unbind(1))
 
 
-def _added(pull: Tensor) -> Callable[[Tensor], Tensor]:
+def _adding(pull: Tensor) -> Callable[[Tensor], Tensor]:
+    """A hook that adds `pull` to a gradient."""
     return lambda gradient: gradient + pull.reshape(gradient.shape)
 
 
-class DQN(Learner):
-    """Anchored are the values of all actions."""
+class DQN(Adapter):
+    """The values of all actions are anchored."""
 
     def hooks(self) -> list[tuple[nn.Module, Callable[..., None]]]:
         return [(self.algorithm.policy.model, self.on_model)]
@@ -102,7 +105,7 @@ class DQN(Learner):
         self.values.append(q.detach())
         anchor = self._anchor("q")
         if anchor is not None:
-            q.register_hook(_added(pull_gradients(squared_pull, anchor, q)[0]))
+            q.register_hook(_adding(pull_gradients(squared_pull, anchor, q)[0]))
 
     def outputs(self, samples: Any) -> dict[str, Tensor]:
         return {"q": self.algorithm.policy(samples).logits}
@@ -116,8 +119,8 @@ class DQN(Learner):
         return [values]
 
 
-class SAC(Learner):
-    """Anchored are both critics at the stored action, and mean and log σ of the policy before tanh."""
+class SAC(Adapter):
+    """Both critics at the stored action are anchored, and mean and log σ of the policy before tanh."""
 
     def hooks(self) -> list[tuple[nn.Module, Callable[..., None]]]:
         algorithm = self.algorithm
@@ -130,16 +133,16 @@ class SAC(Learner):
         self.values.append(output.detach().flatten())
         anchor = self._anchor("q")
         if anchor is not None:
-            mine = Anchor(anchor.target[:, which : which + 1], anchor.coefficient)
-            output.register_hook(_added(pull_gradients(squared_pull, mine, output.reshape(-1, 1))[0]))
+            own = Anchor(anchor.target[:, which : which + 1], anchor.coefficient)
+            output.register_hook(_adding(pull_gradients(squared_pull, own, output.reshape(-1, 1))[0]))
 
     def on_actor(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         anchor = self._anchor("policy")
         if anchor is None or not self._armed(inputs):
             return
         mean, deviation = output[0]
-        for part, pull in zip((mean, deviation), pull_gradients(_by_deviation, anchor, mean, deviation), strict=True):
-            part.register_hook(_added(pull))
+        for part, pull in zip((mean, deviation), pull_gradients(_gaussian_pull, anchor, mean, deviation), strict=True):
+            part.register_hook(_adding(pull))
 
     def outputs(self, samples: Any) -> dict[str, Tensor]:
         algorithm = self.algorithm
@@ -149,25 +152,25 @@ class SAC(Learner):
         return {"q": q, "policy": torch.cat([mean, deviation.log()], 1)}
 
     def errors(self, samples: Any, values: list[Tensor]) -> Tensor:
-        """Tianshou itself reports the mean of the signed errors, in which twins may cancel."""
+        """The mean of the twins' |δ|; Tianshou's own is the mean of their signed errors, which may cancel."""
         return (torch.stack(values) - torch.as_tensor(samples.returns).flatten()).abs().mean(0)
 
 
-def _by_deviation(anchor: Anchor, mean: Tensor, deviation: Tensor) -> Tensor:
+def _gaussian_pull(anchor: Anchor, mean: Tensor, deviation: Tensor) -> Tensor:
     return gaussian_pull(anchor, mean, deviation.log())
 
 
-LEARNERS: dict[str, type[Learner]] = {"DQN": DQN, "SAC": SAC}
-"""By name of the class in Tianshou; a subclass counts as what it is made from."""
+ADAPTERS: dict[str, type[Adapter]] = {"DQN": DQN, "SAC": SAC}
+"""By the name of the class in Tianshou; a subclass uses the adapter of its base."""
 
 
-def learner_of(algorithm: Any) -> Learner:
-    """How to look at an algorithm; an error if it would lose weights."""
+def adapter_for(algorithm: Any) -> Adapter:
+    """The adapter of an algorithm; an error if it is unknown or would ignore the weights."""
     for kind in type(algorithm).__mro__:
-        if kind.__name__ in LEARNERS:
+        if kind.__name__ in ADAPTERS:
             break
     else:
-        raise TypeError(f"algorithm: wanted one of {', '.join(LEARNERS)} or a subclass, got {type(algorithm).__name__}")
+        raise TypeError(f"algorithm: wanted one of {', '.join(ADAPTERS)} or a subclass, got {type(algorithm).__name__}")
     if getattr(algorithm, "huber_loss_delta", None) is not None:
-        raise ValueError("huber_loss_delta: wanted None, since Tianshou's Huber loss leaves the weights out, got one")
-    return LEARNERS[kind.__name__](algorithm)
+        raise ValueError("huber_loss_delta: wanted None, since Tianshou's Huber loss ignores the weights, got one")
+    return ADAPTERS[kind.__name__](algorithm)

@@ -11,14 +11,14 @@ import pytest
 from benchmarks.learning import compare, difference
 from benchmarks.sb3_equivalence import ALGORITHMS, BUFFERS, TASKS, run
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 LEAST = {"pendulum": -400, "halfcheetah": 3000}
-"""A policy that does nothing has −1,200, and 0."""
+"""Scores that a run must exceed; a policy that does nothing scores −1,200 and 0."""
 
 
 def equivalent(path: Path, task: str, algorithm: str) -> None:
     found = difference(json.loads(path.read_text()), algorithm)
-    assert abs(found["difference"]) < found["stock_half_interval"], found  # within the interval of stock's own seeds
+    assert abs(found["difference"]) < found["stock_half_interval"], found  # SB3's own confidence interval
     assert found["ours"] > LEAST[task], found
 
 

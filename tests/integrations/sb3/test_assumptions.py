@@ -1,4 +1,4 @@
-"""What we take for granted in Stable-Baselines3. If a new version breaks one of these, it says what to mend."""
+"""What we rely on in Stable-Baselines3. If a new version breaks one of these, the test says what to change."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from stable_baselines3.sac import policies
 
-from crystalrl.integrations.sb3 import learners
+from crystalrl.integrations.sb3 import adapters
 from tests.integrations.twins import ALGORITHMS, CONTINUOUS, DISCRETE, build, critic_of, trained
 
 HOOKS = "see crystalrl/integrations/sb3/hooks.py"
 
 
 def calls(name: str) -> list[tuple[str, bool, bool, bool]]:
-    """Passes through the networks in one training step: which module, with gradients, of the drawn observations, of
-    the drawn actions."""
+    """Forward passes of one training step: module, whether with gradients, whether on the drawn observations, whether
+    on the drawn actions.
+    """
     model = trained(name, steps=100, **({"policy_delay": 1} if name == "TD3" else {}))
     seen: list[tuple[str, bool, bool, bool]] = []
     drawn: list[Any] = []
@@ -47,7 +48,7 @@ def calls(name: str) -> list[tuple[str, bool, bool, bool]]:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_the_loss_is_made_of_one_pass_over_the_very_tensors_that_were_drawn(name: str) -> None:
+def test_the_loss_is_computed_from_one_pass_over_the_drawn_tensors_themselves(name: str) -> None:
     critic = [call for call in calls(name) if call[0] == "critic"]
     marked = [call for call in critic if call[2] and (name in DISCRETE or call[3])]
     assert len(marked) == 1, (
@@ -57,20 +58,20 @@ def test_the_loss_is_made_of_one_pass_over_the_very_tensors_that_were_drawn(name
 
 
 @pytest.mark.parametrize("name", ["SAC", "TQC"])
-def test_the_actor_begins_a_step_with_mean_and_log_std_of_the_drawn_states(name: str) -> None:
+def test_the_actor_starts_a_step_with_mean_and_log_std_of_the_drawn_states(name: str) -> None:
     passes = [label for label, gradients, _, _ in calls(name) if gradients and label in ("mean", "log_std")]
     assert passes == ["mean", "log_std"], f"{name}: wanted one pass with gradients, mean first, got {passes}; {HOOKS}"
     first = [label for label, *_ in calls(name)][:2]
     assert first == ["mean", "log_std"], f"{name}: wanted the drawn states before the next ones, got {first}; {HOOKS}"
 
 
-def test_td3_asks_its_actor_for_the_drawn_states_once() -> None:
+def test_td3_runs_its_actor_on_the_drawn_states_once() -> None:
     passes = [call for call in calls("TD3") if call[0] == "actor"]
     assert passes == [("actor", True, True, False)], f"wanted one pass with gradients, got {passes}; {HOOKS}"
 
 
-def test_the_policy_s_log_std_is_clamped_where_we_think() -> None:
-    assert (policies.LOG_STD_MIN, policies.LOG_STD_MAX) == learners.LOG_STD, "update LOG_STD in learners.py"
+def test_the_policy_s_log_std_is_clamped_to_the_range_we_assume() -> None:
+    assert (policies.LOG_STD_MIN, policies.LOG_STD_MAX) == adapters.LOG_STD, "update LOG_STD in adapters.py"
 
 
 def test_samples_have_the_fields_and_defaults_we_fill() -> None:
@@ -90,7 +91,7 @@ def test_buffers_are_built_filled_and_drawn_from_as_we_expect() -> None:
     assert list(inspect.signature(ReplayBuffer.sample).parameters) == ["self", "batch_size", "env"], "update sample"
 
 
-def test_nobody_but_the_buffer_itself_looks_into_a_ring() -> None:
+def test_only_the_buffer_itself_reads_the_ring_s_position() -> None:
     """`pos` and `full` do not exist here; SB3 reads them only for optimize_memory_usage, which is refused."""
     source = inspect.getsource(OffPolicyAlgorithm)
     reads = [line for line in source.splitlines() if "buffer.pos" in line or "buffer.full" in line]
@@ -108,4 +109,4 @@ def test_models_have_the_attributes_that_evaluation_reads(name: str) -> None:
         "QRDQN": ("quantile_net", "quantile_net_target"),
     }[name]
     for attribute in (*wanted, "gamma", "n_steps", "_n_updates", "get_vec_normalize_env"):
-        assert hasattr(model, attribute), f"{name}.{attribute} is gone: update {learners.__name__}"
+        assert hasattr(model, attribute), f"{name}.{attribute} is gone: update {adapters.__name__}"

@@ -1,4 +1,4 @@
-"""The schedule of consolidations, what is logged, warned and evaluated."""
+"""The callback: when it consolidates, what it logs, warns about and evaluates."""
 
 from __future__ import annotations
 

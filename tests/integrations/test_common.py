@@ -1,4 +1,4 @@
-"""Without its package an integration says what to install."""
+"""What the integrations share."""
 
 from __future__ import annotations
 
