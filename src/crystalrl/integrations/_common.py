@@ -34,7 +34,7 @@ def consolidate(memory: CrystalMemory, evaluate: Evaluate) -> Consolidation:
     """`memory.consolidate`, except that no time has passed before the first one: nothing settles during the warm-up
     before learning starts.
     """
-    if memory.params.clock == "steps" and not bool(memory.turns.any()):
+    if memory.params.clock == "steps" and not bool(memory.consolidations.any()):
         memory.ledger.updated.copy_(memory.time[:, None].expand_as(memory.ledger.updated))
     return memory.consolidate(evaluate)
 

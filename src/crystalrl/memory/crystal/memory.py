@@ -25,8 +25,8 @@ from crystalrl.memory.crystal.report import Consolidation
 from crystalrl.memory.crystal.snapshot import Clock, Plan, Shared, Snapshot, take_snapshot
 from crystalrl.memory.neighbours.features import FeatureMap, Features
 from crystalrl.memory.neighbours.neighbourhood import Neighbours
-from crystalrl.memory.storage.batches import gather_batch
 from crystalrl.memory.storage.arena import Arena
+from crystalrl.memory.storage.batches import gather_batch
 from crystalrl.memory.storage.checkpoint import CheckpointError
 from crystalrl.memory.storage.external import ExternalArena
 from crystalrl.memory.storage.spec import Shape, StorageOptions, StorageSpec
