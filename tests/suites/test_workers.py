@@ -13,7 +13,7 @@ from crystalrl.study.spec import RunSpec
 from crystalrl.suites import classic
 from crystalrl.suites.classic import suite
 from crystalrl.suites.gym import GymSuite, GymWorld, Sizes, Task
-from crystalrl.suites.workers import STRIKES, Incident
+from crystalrl.suites.workers import MAX_FAILURES, Incident
 
 MAKE = "tests.suites.bad_environments:Bad"
 
@@ -26,10 +26,10 @@ def bad_suite(workers: int, how: str, at: int = 4, where: Path | None = None, la
     return GymSuite(stages, Sizes((2,), 2), list(range(lanes)), workers=workers)
 
 
-def begun(made: GymSuite, envs: int = 2, patience: float = 60.0) -> GymWorld:
+def begun(made: GymSuite, envs: int = 2, timeout: float = 60.0) -> GymWorld:
     world = made.world(envs)
-    world.pool.patience = patience
-    world.begin(torch.zeros(len(made.seeds), dtype=torch.int64))
+    world.pool.timeout = timeout
+    world.reset(torch.zeros(len(made.seeds), dtype=torch.int64))
     return world
 
 
@@ -43,7 +43,7 @@ def test_workers_step_as_this_process_does(name: str) -> None:
     random = torch.Generator().manual_seed(0)
     for stage in range(2):
         for world in worlds:
-            world.begin(torch.full((2,), stage))
+            world.reset(torch.full((2,), stage))
         for _ in range(60):
             wanted = made.action
             box = torch.rand(2, 2, *(wanted if isinstance(wanted, tuple) else ()), generator=random)
@@ -64,7 +64,7 @@ def test_workers_step_as_this_process_does(name: str) -> None:
     ],
 )
 def test_a_failure_is_reported_with_lane_and_task_and_cuts_the_episode_off(how, workers, said, tmp_path) -> None:
-    world = begun(bad_suite(workers, how, where=tmp_path / "done"), envs=1, patience=3.0)
+    world = begun(bad_suite(workers, how, where=tmp_path / "done"), envs=1, timeout=3.0)
     go = torch.zeros(2, 1, dtype=torch.int64)
     steps = [deepcopy(world.step(go)) for _ in range(14)]
     (incident,) = world.incidents
@@ -99,9 +99,9 @@ def test_what_a_dying_worker_had_finished_is_kept(tmp_path: Path) -> None:
 def test_an_environment_that_always_fails_ends_the_run_with_its_name(workers: int) -> None:
     world = begun(bad_suite(workers, "raise" if workers == 0 else "exit", at=1), envs=1)
     go = torch.zeros(2, 1, dtype=torch.int64)
-    for _ in range(STRIKES - 1):
+    for _ in range(MAX_FAILURES - 1):
         world.step(go)
-    with pytest.raises(RuntimeError, match=rf"failed {STRIKES} times in a row: lane 1, environment 0, bad"):
+    with pytest.raises(RuntimeError, match=rf"failed {MAX_FAILURES} times in a row: lane 1, environment 0, bad"):
         world.step(go)
 
 
@@ -109,7 +109,7 @@ def test_a_world_goes_on_from_its_state_by_playing_its_episodes_again() -> None:
     random = torch.Generator().manual_seed(0)
     actions = 2 * torch.rand(260, 2, 3, 1, generator=random) - 1
     one, two = (suite("pendulum-2", [3, 4]).world(3) for _ in range(2))
-    one.begin(torch.tensor([1, 0]))
+    one.reset(torch.tensor([1, 0]))
     for action in actions[:230]:  # past the end of the first episode
         one.step(action)
     two.load_state_dict(one.state_dict())

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from crystalrl.cli.theory import plots
 from crystalrl.cli.theory.options import Show
+from crystalrl.report import theory_figures
 from crystalrl.theory import Crystallization, Design, Wish, design
 from crystalrl.theory.claims import VERDICTS, Claim
-from crystalrl.theory.samplers import SAMPLERS, Trial, measure
+from crystalrl.theory.samplers import SAMPLERS, Comparison, Trial, measure
 
 STEPS = 200
 
@@ -46,17 +46,24 @@ def claims_page(rows: Iterable[tuple[str, Claim, str]]) -> str:
 def write_guide(page: Path) -> list[Path]:
     """The guide and its figures; returns everything written."""
     folder = page.parent / "figures"
+    shown, samplers = Show(sigma=0.05, interference=1.0, utility=0.3), _measured()
     drawings = {
-        "law.svg": lambda path: plots.draw_show(Show(sigma=0.05, interference=1.0, utility=0.3), path),
-        "utilities.svg": plots.draw_utilities,
-        "forgetting.svg": plots.draw_forgetting,
-        "samplers.svg": plots.draw_samplers,
+        "law.svg": lambda path: theory_figures.draw_law(shown.law, shown.c0, shown.thresholds, shown.end, path),
+        "utilities.svg": lambda path: theory_figures.draw_utilities(shown.thresholds, path),
+        "forgetting.svg": theory_figures.draw_forgetting,
+        "samplers.svg": lambda path: theory_figures.draw_samplers(samplers, path),
     }
     for name, draw in drawings.items():
         draw(folder / name)
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text("\n\n".join([_opening(), _speed(), _interference(), _noise(), _steps(), _sizes()]) + "\n")
+    page.write_text("\n\n".join([_opening(), _speed(), _interference(), _noise(), _steps(samplers), _sizes()]) + "\n")
     return [page, *(folder / name for name in drawings)]
+
+
+def _measured() -> dict[str, list[Comparison]]:
+    """Each sampler at several Δt, from c = 0 to t = 50 at the defaults."""
+    rates, trial, steps = Crystallization().rates, Trial(0.0, 50.0, 4000), (1.0, 2.0, 5.0, 10.0, 25.0, 50.0)
+    return {name: [measure(rates, name, dt, trial) for dt in steps] for name in SAMPLERS}
 
 
 def _opening() -> str:
@@ -123,13 +130,13 @@ def _noise() -> str:
     )
 
 
-def _steps() -> str:
+def _steps(samplers: Mapping[str, Sequence[Comparison]]) -> str:
     rows = [
         "| Δt | " + " | ".join(f"{name}: mean error, variance ratio" for name in SAMPLERS) + " |",
         "|---|---|---|---|",
     ]
     for dt in (1.0, 10.0, 50.0):
-        cells = [measure(Crystallization().rates, name, dt, Trial(0.0, 50.0, 4000)) for name in SAMPLERS]
+        cells = [row for measured in samplers.values() for row in measured if row.dt == dt]
         rows.append(
             f"| {dt:g} | " + " | ".join(f"{row.mean_error:+.4f}, {row.variance_ratio:.2f}" for row in cells) + " |"
         )

@@ -1,4 +1,4 @@
-"""Studies where only PyTorch and NumPy are installed, and what comes of their files elsewhere."""
+"""Studies with only PyTorch and NumPy installed, and their files on other machines."""
 
 import subprocess
 import sys
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from crystalrl import cli
-from crystalrl.report.markdown import write_page
 from crystalrl.study.__main__ import main
 from crystalrl.study.store import TABLES, read
 
@@ -68,7 +67,7 @@ def test_a_study_needs_nothing_but_torch_and_numpy_and_its_parts_join_those_of_a
             np.testing.assert_array_equal(joined[name], here[name])
 
 
-def test_processes_share_a_study_without_doing_anything_twice(
+def test_processes_share_a_study_and_run_nothing_twice(
     study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = ["--out", str(tmp_path / "out"), "--device", "cpu"]
@@ -81,18 +80,6 @@ def test_processes_share_a_study_without_doing_anything_twice(
     assert capsys.readouterr().out == ""
 
 
-def test_no_run_is_begun_once_the_time_is_over(study: Path, tmp_path: Path) -> None:
+def test_no_run_starts_after_the_time_limit(study: Path, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"2 runs are left"):
         main([str(study), "--out", str(tmp_path / "out"), "--minutes", "-1"])
-
-
-def test_stored_results_become_a_page_of_documentation(
-    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main([str(study), "--out", str(tmp_path / "out"), "--device", "cpu"])
-    page = tmp_path / "docs" / "evidence.md"
-    cli.main(["report", str(tmp_path / "out"), "--docs", str(page)])
-    text = page.read_text()
-    for part in ("| before | adapted | AP |", "| Welch p | Holm p |", "Hedges’ g", "◂", "AP, tuning seeds"):
-        assert part in text
-    assert write_page([tmp_path / "out"], page, "again").read_text().count("\n") == text.count("\n")

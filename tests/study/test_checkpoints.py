@@ -1,4 +1,4 @@
-"""Interrupted runs end as if nothing had happened: the same bytes, whenever they were killed and saved."""
+"""Interrupted runs end with the same bytes, no matter when they were killed and saved."""
 
 import subprocess
 import sys
@@ -12,7 +12,8 @@ from crystalrl.memory.storage.checkpoint import CheckpointError
 from crystalrl.study.checkpoints import Checkpoints
 from crystalrl.study.execution import execute
 from crystalrl.study.plan import plan
-from crystalrl.study.run import Learner, Progress, Scored, run
+from crystalrl.study.recorder import Recorder
+from crystalrl.study.run import Progress, Scored, Trainer, run
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import Store
 
@@ -32,7 +33,7 @@ def stored(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(("suite", "design"), RUNS)
-def test_a_run_that_is_left_at_any_step_and_entered_again_ends_with_the_same_bytes(
+def test_a_run_that_is_interrupted_at_any_step_and_continued_ends_with_the_same_bytes(
     suite: str, design: dict[str, object], tmp_path: Path
 ) -> None:
     steps = 960 if suite == "cartpole" else 480  # 120 rounds or more in all
@@ -51,61 +52,62 @@ def leave(steps: Iterable[Progress], stop: int | None) -> None:
             return
 
 
-def test_between_two_saves_within_a_task_so_many_minutes_pass_and_a_tasks_end_is_always_kept(tmp_path: Path) -> None:
+def test_checkpoints_are_saved_at_the_interval_and_always_at_the_end_of_a_task(tmp_path: Path) -> None:
     (group,) = plan({"row": RunSpec("nav-2", **SMALL)})
     for minutes, wanted in ((1e9, ["Scored"] * 3), (0.0, ["Scored", *["Progress"] * 60] * 2 + ["Scored"])):
-        kept, saved = Checkpoints(tmp_path, minutes), []
-        learner, record = kept.begin(group, "cpu")
-        for event in run(group, "cpu", learner):
-            record.take(event)
-            before = learner_file(tmp_path)
-            kept.offer(event, learner, record)
-            if learner_file(tmp_path) != before:
+        checkpoints, saved = Checkpoints(tmp_path, minutes), []
+        trainer, recorder = Trainer(group, torch.device("cpu")), Recorder(group)
+        checkpoints.restore(trainer, recorder)
+        for event in run(group, "cpu", trainer):
+            recorder.record(event)
+            before = trainer_file(tmp_path)
+            checkpoints.save_if_due(event, trainer, recorder)
+            if trainer_file(tmp_path) != before:
                 saved.append(type(event).__name__)
         assert saved == wanted
-        kept.discard(group)
+        checkpoints.discard(group)
         assert not any((tmp_path / "checkpoints").iterdir())
 
 
-def learner_file(folder: Path) -> list[tuple[int, int]]:
+def trainer_file(folder: Path) -> list[tuple[int, int]]:
     return [(path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.glob("checkpoints/*.safetensors")]
 
 
-def test_cartpole_is_brought_back_by_the_actions_of_the_present_episodes_alone() -> None:
+def test_cartpole_is_restored_from_the_actions_of_the_current_episodes_only() -> None:
     (group,) = plan({"row": RunSpec("cartpole", **SMALL)})
-    learner = Learner(group, torch.device("cpu"))
-    learner.begin(0)
+    trainer = Trainer(group, torch.device("cpu"))
+    trainer.begin(0)
     for _ in range(150):
-        learner.collect()
-    learner.step = 150
-    state = learner.state()
+        trainer.collect()
+    trainer.step = 150
+    state = trainer.state()
     assert state is not None
     assert 0 < int(state["world.length"].sum()) < 8 * 150 / 2
-    other = Learner(group, torch.device("cpu"))
+    other = Trainer(group, torch.device("cpu"))
     other.load(state)
     for _ in range(100):
-        learner.collect()
+        trainer.collect()
         other.collect()
-    assert torch.equal(learner.world.obs, other.world.obs)
+    assert torch.equal(trainer.world.obs, other.world.obs)
 
 
 def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused_by_name(tmp_path: Path) -> None:
     one, other = (plan({"row": RunSpec("nav-2", seeds=(seed,), **SMALL)})[0] for seed in (0, 1))
-    kept = Checkpoints(tmp_path)
-    learner, record = kept.begin(one, "cpu")
-    for event in run(one, "cpu", learner):
-        record.take(event)
+    checkpoints = Checkpoints(tmp_path)
+    trainer, recorder = Trainer(one, torch.device("cpu")), Recorder(one)
+    for event in run(one, "cpu", trainer):
+        recorder.record(event)
         if isinstance(event, Scored):
             break
-    kept.offer(event, learner, record)
+    checkpoints.save_if_due(event, trainer, recorder)
     (file,) = (tmp_path / "checkpoints").iterdir()
     content = file.read_bytes()
     file.rename(file.with_name(f"{other.key}.safetensors"))
     with pytest.raises(CheckpointError, match=f"wanted a checkpoint of run {other.key}, got {one.key}"):
-        kept.begin(other, "cpu")
+        checkpoints.restore(Trainer(other, torch.device("cpu")), Recorder(other))
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(CheckpointError, match="damaged"):
-        kept.begin(one, "cpu")
+        checkpoints.restore(trainer, recorder)
 
 
 KILLER = """

@@ -14,7 +14,7 @@ from crystalrl.memory.storage import pack
 from crystalrl.random import Stream
 from crystalrl.study.cuda_graph import BURN_IN, Captured
 from crystalrl.study.plan import plan
-from crystalrl.study.run import Learner
+from crystalrl.study.run import Trainer
 from crystalrl.study.spec import RunSpec
 from crystalrl.types import Anchor, Batch
 from tests.study.test_run import DESIGNS, name, practise
@@ -83,13 +83,13 @@ def test_every_call_is_executed_once_and_the_recording_itself_is_none(monkeypatc
 @pytest.mark.parametrize("design", DESIGNS, ids=name)
 def test_acting_storing_and_learning_never_wait_for_the_device(design: dict[str, object]) -> None:
     (group,) = plan({"row": RunSpec("nav-2-redefined", seeds=(0, 1), **design)})
-    learner = Learner(group, torch.device("meta"))
-    learner.memory._filled = True
-    learner.begin(0)
-    learner.learn()
+    trainer = Trainer(group, torch.device("meta"))
+    trainer.memory._filled = True
+    trainer.begin(0)
+    trainer.learn()
     with OnlyHere():
-        learner.collect()
-        learner.learn()
+        trainer.collect()
+        trainer.learn()
 
 
 AGENTS = {
@@ -130,12 +130,12 @@ def test_a_recorded_run_learns_as_well_as_one_on_the_cpu(design: dict[str, objec
     (group,) = plan({"row": RunSpec("nav-1", seeds=tuple(range(32)), **fields, **design)})
     scores = []
     for device in ("cpu", "cuda"):
-        learner = Learner(group, torch.device(device))
-        learner.begin(0)
-        practise(learner, 500, 25)
-        learner.memory.check()
-        scores.append(learner.score_all().flatten().cpu())
-    assert learner.learn.graph is not None
+        trainer = Trainer(group, torch.device(device))
+        trainer.begin(0)
+        practise(trainer, 500, 25)
+        trainer.memory.check()
+        scores.append(trainer.score_all().flatten().cpu())
+    assert trainer.learn.graph is not None
     here, there = scores
     spread = ((here.var() + there.var()) / len(here)).sqrt()
     assert there.mean() > 0.5
@@ -154,13 +154,13 @@ def test_environments_outside_are_met_between_two_recordings(suite: str, agent: 
     (group,) = plan({"row": RunSpec(suite, seeds=(0, 1), **fields, agent_params={"width": 32, "depth": 1})})
     kept = []
     for records in (False, True):
-        learner = Learner(group, torch.device("cuda"))
-        for part in learner._parts:
+        trainer = Trainer(group, torch.device("cuda"))
+        for part in trainer._parts:
             part.records = records
-        learner.begin(0)
+        trainer.begin(0)
         for _ in range(60):
-            learner.collect()
-        kept.append(learner.memory.state_dict())
-    assert all(part.graph is not None for part in learner._parts)
+            trainer.collect()
+        kept.append(trainer.memory.state_dict())
+    assert all(part.graph is not None for part in trainer._parts)
     for field, plain in kept[0].items():
         assert torch.equal(plain, kept[1][field]), field
