@@ -139,7 +139,7 @@ class MemoryReplayBuffer(ReplayBuffer):
         observation is not the one that the last step led to.
         """
         assert memory.windows is not None
-        last = memory.arena.layout.torch_views(memory.windows.last[0])
+        last = memory.packer.layout.torch_views(memory.windows.last[0])
         abandoned = torch.zeros(self.n_envs, dtype=torch.bool)
         for name, part in obs.items() if isinstance(obs, Mapping) else [("", obs)]:
             stored = last[f"next_obs.{name}" if name else "next_obs"].cpu()
@@ -222,7 +222,7 @@ class CrystalReplayBuffer(MemoryReplayBuffer):
     @property
     def params(self) -> CrystalParams:
         """The memory's parameters, which may come from a file; before there is a memory, those given."""
-        return self._params if self.memory is None else self.memory.params
+        return self.memory.params if isinstance(self.memory, CrystalMemory) else self._params
 
     def _build(self, adapter: Adapter) -> ReplayMemory:
         anchors = adapter.anchors() if anchored(self.params) else {}

@@ -127,8 +127,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
             params=self.params,
             anchor={name: tuple(output.shape[1:]) for name, output in outputs.items()},
             arena=ExternalArena(self.maxsize, self._fetch),
-            seed=self.seed,
-            **storage_options(fields_of(first), int(space.n) if hasattr(space, "n") else None),
+            **storage_options(fields_of(first), int(space.n) if hasattr(space, "n") else None, self.seed),
         )
 
     def _allocate(self, columns: dict[str, tuple[tuple[int, ...], Any]]) -> None:

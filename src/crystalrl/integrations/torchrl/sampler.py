@@ -62,8 +62,7 @@ class CrystalSampler(Sampler):
             params=self.params,
             anchor={name: tuple(output.shape[1:]) for name, output in outputs.items()},
             arena=ExternalArena(slots, self._fetch),
-            seed=self.seed,
-            **storage_options(self.fields(first), actions),
+            **storage_options(self.fields(first), actions, self.seed),
         )
 
     def _fetch(self, slots: Tensor) -> dict[str, Any]:
@@ -143,7 +142,7 @@ class CrystalSampler(Sampler):
             self.build(self._stored(torch.zeros(1, dtype=torch.int64)))
         memory = self.built_memory
         memory.load_state_dict(state_dict["memory"])
-        memory.arena.invalidate()  # the storage has been loaded, too
+        memory.storage_changed()  # the storage has been loaded, too
         self.loss.updates = state_dict["updates"]
 
     def dumps(self, path: Any) -> None:
