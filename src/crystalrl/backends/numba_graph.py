@@ -36,14 +36,15 @@ def fill_reverse(lists: Any, start: Any, reverse: Any) -> None:
 
 @jit
 def remove(lists: Any, removed: Any) -> None:
-    """Take the removed slots, bool[N], out of the lists; later entries move up. Their own lists are cleared."""
+    """Take the removed slots, bool[W], and those beyond W out of the lists; later entries move up. Their own lists are
+    cleared."""
     for i in range(lists.shape[0]):
         kept = 0
         for x in range(lists.shape[1]):
             j = lists[i, x]
             if j < 0:
                 break
-            if not removed[j] and not removed[i]:
+            if j < len(removed) and not removed[j] and not removed[i]:
                 lists[i, kept] = j
                 kept += 1
         for x in range(kept, lists.shape[1]):

@@ -8,6 +8,7 @@ import torch
 from crystalrl import CrystalMemory
 from crystalrl.memory.neighbours.index import Brute, Ivf
 from crystalrl.memory.neighbours.tuning import GraphTuning
+from tests.conftest import computing_with
 from tests.memory.neighbours.walks import (
     critic,
     exact_neighbours,
@@ -77,3 +78,26 @@ def test_recall_would_fall_if_new_experiences_were_not_inserted_into_lists() -> 
     for turn in range(50):
         walk(memory, 3, turn + 1)
     assert recall(memory) < 0.93
+
+
+@pytest.mark.usefixtures("narrow")
+@pytest.mark.parametrize("index", ["ivf", "brute"])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_slots_beyond_the_last_block_in_use_are_forgotten(index: str, compiled: bool) -> None:
+    """Eviction may empty the last blocks: then a consolidation sees fewer slots than the lists and the index name."""
+    with computing_with("numba" if compiled else "numpy"):
+        memory = memory_of(600, time_unit=60)
+    memory.neighbours.tuning = GraphTuning(index=index)  # type: ignore[arg-type]
+    walk(memory, 30, 0)
+    memory.consolidate(critic)
+    assert memory.ledger.used > 256
+    phase = memory.ledger.phase
+    phase[:, 256:] = 0
+    memory.ledger.relabel(phase, torch.zeros_like(phase, dtype=torch.bool))
+    refresh(memory)
+    check_lists(memory)
+    graph = graph_of(memory)
+    assert graph.successor_lists is not None
+    assert int(graph.successor_lists.index.max()) < 256
+    assert int(graph.index.state(0).ids.max()) < 256
+    assert recall(memory) > 0.99

@@ -36,7 +36,7 @@ class Found:
         more = slots - self.flagged.shape[1]
         near = self.near
         if near is not None:
-            near = Near(*(pad(x, (0, 0, 0, more)) for x in (near.index, near.exists)))
+            near = Near(pad(near.index, (0, 0, 0, more)), pad(near.exists, (0, 0, 0, more)))
         return Found(near, pad(self.flagged, (0, more)), self.epsilon, self.delta_r)
 
     def joined(self, other: Found, lanes: Tensor) -> Found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -53,8 +53,10 @@ class Experiences(Outcomes):
     def sorted(self, order: Tensor) -> Experiences:
         """The same experiences with the slots in the order int64[L, N]."""
         lane = torch.arange(len(order), device=order.device)[:, None]
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: x[lane, order] for name, x in values.items() if isinstance(x, Tensor)})
+        fields = ("reward", "birth", "phase", "unevaluated", "state", "action")
+        values = {name: getattr(self, name)[lane, order] for name in fields}
+        context = None if self.context is None else self.context[lane, order]
+        return Experiences(**values, context=context, discrete=self.discrete)
 
     def others(self, rows: slice) -> Tensor:
         """bool[L, R, N]: occupied and not the row itself."""

@@ -54,6 +54,8 @@ class NeighbourGraph:
         """Experiences that each lane held when its index was built; 0: not yet."""
         self.added = torch.zeros_like(self.built_for)
         """Experiences that have been added to each lane since then."""
+        self.reach = torch.full((self.lanes,), self.capacity)
+        """Slots below which everything lies that the index of each lane may name, on CPU."""
         self.active = torch.zeros(self.lanes, dtype=torch.bool)
         """Lanes that keep lists, on CPU."""
         self.has_unevaluated = torch.zeros(self.lanes, 0, dtype=torch.bool, device=self.device)
@@ -110,7 +112,7 @@ class NeighbourGraph:
         for lists in self._lists:
             lists.remove(removed, view.slots)
         turn, short = self._to_renew(view, new)
-        self._update_index(view, removed, new)
+        self._update_index(view, self._with_beyond(view, removed), new)
         asking = new & (new.sum(-1, keepdim=True) <= self.tuning.query_limit)
         trajectories = Trajectories(view, self.features.spec.envs)
         self._offer_adjacent(view, new & ~asking, trajectories)
@@ -138,9 +140,15 @@ class NeighbourGraph:
         if not bool(rebuilt.all()):
             kept = ~stale[:, None]
             self.index.replace(removed & kept, slots, real & kept, self.states.vectors("obs", slots))
+        self.reach[view.due_on_host] = view.slots
         if self.similar_lists is not None and bool(measuring.any()):
             epsilon = self.scales.epsilon_of(self.states, view, self.kernels.pairs)
             self.epsilon = torch.where(measured[:, None], epsilon, self.epsilon)
+
+    def _with_beyond(self, view: View, removed: Tensor) -> Tensor:
+        """bool[L, ≥ W]: removed bool[L, W], and the slots beyond W that the index of a lane may still name."""
+        beyond = int(torch.where(view.due_on_host, self.reach, 0).max()) - view.slots
+        return removed if beyond <= 0 else torch.cat([removed, view.due.expand(-1, beyond)], 1)
 
     def _to_renew(self, view: View, new: Tensor) -> tuple[Tensor, Tensor]:
         """bool[L, W] each: lists that are renewed because it is their turn, and because they are short."""
@@ -170,7 +178,7 @@ class NeighbourGraph:
         if lists is None:
             return
         if lists is self.successor_lists:
-            lists.offer(lane, slot, candidates, self._successor_distance)
+            lists.offer(lane, slot, candidates, self.states.successor_distance)
         else:
             classify = neighbour_class(self.rule, view.birth, view.phase)
             lists.offer(lane, slot, candidates, self._similarity, classify)
@@ -224,7 +232,7 @@ class NeighbourGraph:
         if self.successor_lists is not None and self.tuning.insert:
             hints = near[:, : self.tuning.hints + 1]
             for here, owner, new in self.successor_lists.reverse_neighbours(lane, slot, hints, view.slots):
-                far = self._successor_distance(here, owner, new[:, None])[:, 0]
+                far = self.states.successor_distance(here, owner, new[:, None])[:, 0]
                 kept = far < self._farthest(here, owner)
                 self._offer_grouped(self.successor_lists, view, here[kept] * view.slots + owner[kept], new[kept])
         if self.similar_lists is not None:
@@ -259,20 +267,8 @@ class NeighbourGraph:
         assert self.successor_lists is not None
         names = self.successor_lists.index[lane, slot].to(torch.int64)
         count = (names >= 0).sum(-1, keepdim=True)
-        far = self._successor_distance(lane, slot, names.gather(1, (count - 1).clamp_min(0)).clamp_min(0))
+        far = self.states.successor_distance(lane, slot, names.gather(1, (count - 1).clamp_min(0)).clamp_min(0))
         return far.masked_fill(count == 0, torch.inf)[:, 0]
-
-    def _successor_distance(self, lane: Tensor, slot: Tensor, others: Tensor) -> Tensor:
-        """float32[P, T]: distance of the successor states of (lane, slot) [P] to the states of others int64[P, T]."""
-        return self.states.distance("next_obs", lane, slot, others)
-
-    def successor_distance(self, other: Tensor) -> Tensor:
-        """float32[L, W]: distance of each successor state to the state of slot other int64[L, W]."""
-        lanes, width = other.shape
-        far = torch.empty(lanes * width, device=other.device)
-        for part in torch.arange(lanes * width, device=other.device).split(1 << 17):
-            far[part] = self._successor_distance(part // width, part % width, other.flatten()[part, None])[:, 0]
-        return far.view(lanes, width)
 
     def _similarity(self, lane: Tensor, slot: Tensor, others: Tensor) -> Tensor:
         """float32[P, T]: distance as the rule measures it; infinite beyond ε or where the rule does not compare."""

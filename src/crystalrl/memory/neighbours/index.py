@@ -44,16 +44,6 @@ class Index(Protocol):
     def search(self, queries: Tensor, real: Tensor, k: int) -> Tensor:
         """int64[L, M, k] for queries [L, M, D] where real bool[L, M]."""
 
-    def _least(self, values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """The least k of values [L, R, N], N a multiple of `group`, and their positions; least first."""
-        groups = values.unflatten(-1, (-1, self.group))
-        if groups.shape[-2] <= 2 * k:
-            return values.topk(k, dim=-1, largest=False)
-        best = groups.amin(-1).topk(k, dim=-1, largest=False, sorted=False).indices
-        members = groups.gather(2, best[..., None].expand(*best.shape, self.group)).flatten(2)
-        least, at = members.topk(k, dim=-1, largest=False)
-        return least, best.gather(2, at // self.group) * self.group + at % self.group
-
     def state(self, lane: int) -> IndexState: ...
     def restore(self, lane: int, state: IndexState, vectors: Callable[[Tensor], Tensor]) -> bool:
         """Whether the index of a lane is now as it was when `state` was taken; otherwise it must be built."""
@@ -103,6 +93,16 @@ class Brute:
             nearness, slot = self._least(apart, k)
             found[:, part] = torch.where(torch.isfinite(nearness), slot, -1)
         return found
+
+    def _least(self, values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """The least k of values [L, R, N], N a multiple of `group`, and their positions; least first."""
+        groups = values.unflatten(-1, (-1, self.group))
+        if groups.shape[-2] <= 2 * k:
+            return values.topk(k, dim=-1, largest=False)
+        best = groups.amin(-1).topk(k, dim=-1, largest=False, sorted=False).indices
+        members = groups.gather(2, best[..., None].expand(*best.shape, self.group)).flatten(2)
+        least, at = members.topk(k, dim=-1, largest=False)
+        return least, best.gather(2, at // self.group) * self.group + at % self.group
 
     def state(self, lane: int) -> IndexState:
         centres, sizes = torch.zeros(0, self.vectors.shape[-1]), torch.zeros(0, dtype=torch.int64)

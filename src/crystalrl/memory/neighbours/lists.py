@@ -43,7 +43,7 @@ class Lists:
         return self.index.nbytes
 
     def remove(self, removed: Tensor, width: int) -> None:
-        """Take the removed slots, bool[L, W], out of all lists and clear their own lists."""
+        """Take the removed slots, bool[L, W], and those beyond W out of all lists and clear their own lists."""
         if self._loops is not None:
             for lists, mine in zip(self.index.numpy(), removed.numpy(), strict=True):
                 self._loops.remove(lists[:width], mine)
@@ -52,18 +52,18 @@ class Lists:
         self.index[:, :width].masked_fill_(removed[..., None], -1)
         self.index[:, width:] = -1
         for part, names in self._parts(width):
-            dead = removed.flatten().index_select(0, names).view(part.shape) & (part >= 0)
+            dead = removed.flatten().index_select(0, names).view(part.shape) & (part >= 0) | (part >= width)
             rows = dead.any(-1).nonzero()[:, 0]
             left = part[rows].masked_fill(dead[rows], -1)
             part[rows] = left.gather(1, (left < 0).to(torch.uint8).argsort(dim=1, stable=True))
 
     def _parts(self, width: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Lists [R, K] of all lanes, in parts, and their entries as positions [R·K] in a flat [L, W]; any for −1."""
+        """Lists [R, K] of all lanes, in parts, and their entries as positions [R·K] in a flat [L, W]; any if not in W."""
         lanes = len(self.index)
         rows = self._flat[:width] if lanes == 1 else self._flat
         for start in range(0, len(rows), self.chunk):
             part = rows[start : start + self.chunk]
-            names = part.clamp_min(0)
+            names = part.clamp(0, width - 1)
             if lanes > 1:
                 lane = torch.arange(start, start + len(part), device=part.device) // self.slots
                 names = names + (lane * width)[:, None]

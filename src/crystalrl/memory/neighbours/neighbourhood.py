@@ -37,10 +37,10 @@ class Neighbourhood(Found):
         deviations."""
         if self.graph is None:
             return self._measured(other)
+        listed = self.graph.states.all_successor_distances(other)
         if bool(self.graph.active.all()):
-            return self.graph.successor_distance(other)
-        far = self._measured(other)
-        return torch.where(self.graph.active.to(far.device)[:, None], self.graph.successor_distance(other), far)
+            return listed
+        return torch.where(self.graph.active.to(other.device)[:, None], listed, self._measured(other))
 
     def _measured(self, other: Tensor) -> Tensor:
         """The same where no lists, with their own deviations, are kept."""

@@ -110,6 +110,18 @@ class StateVectors:
         gap = theirs.view(*other.shape, self.size) - self._gathered(role, lane, one)[:, None]
         return (gap if raw else gap / self.deviation[lane]).square_().sum(-1).sqrt_()
 
+    def successor_distance(self, lane: Tensor, one: Tensor, other: Tensor) -> Tensor:
+        """float32[P, T]: distance of the successor state of slot one [P] to the states of other [P, T]."""
+        return self.distance("next_obs", lane, one, other)
+
+    def all_successor_distances(self, other: Tensor) -> Tensor:
+        """float32[L, W]: distance of each successor state to the state of slot other int64[L, W]."""
+        lanes, width = other.shape
+        far = torch.empty(lanes * width, device=other.device)
+        for part in torch.arange(lanes * width, device=other.device).split(1 << 17):
+            far[part] = self.successor_distance(part // width, part % width, other.flatten()[part, None])[:, 0]
+        return far.view(lanes, width)
+
     def action_distance(self, lane: Tensor, one: Tensor, other: Tensor, raw: bool) -> Tensor:
         """float32[P, T]: distance of box actions."""
         column = self.arena.columns["action"]
