@@ -34,8 +34,10 @@ class ProgressDisplay:
     def __init__(self, groups: Sequence[Group], console: Console) -> None:
         self.groups = groups
         self.bars = Progress(*COLUMNS, console=console)
-        empty = {"where": "", "speed": "", "success": "", "fill": ""}
-        self.lines = [self.bars.add_task(_title(group), total=group.steps, **empty) for group in groups]  # type: ignore[arg-type]
+        self.lines = [
+            self.bars.add_task(_title(group), total=group.steps, where="", speed="", success="", fill="")
+            for group in groups
+        ]
         self._started: dict[int, tuple[float, int]] = {}
         """Run → time of its first event, and steps done by then."""
         self._updated = 0.0

@@ -34,11 +34,11 @@ def page(results: Results, versions: dict[str, str]) -> str:
     head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
     foot = f"<footer>{html.escape(', '.join(f'{k} {v}' for k, v in versions.items()))}</footer>"
     return "\n".join(
-        [head, f"<h1>{title}</h1>", *_findings(results), *_course(results), *_grounds(results), foot, "</html>\n"]
+        [head, f"<h1>{title}</h1>", *_overview(results), *_over_time(results), *_further(results), foot, "</html>\n"]
     )
 
 
-def _findings(results: Results) -> list[str]:
+def _overview(results: Results) -> list[str]:
     spec, count = next(iter(results.table.rows.values())), len(results.tasks)
     again = "" if len(set(results.tasks)) == count else "; the last ones redefine earlier tasks"
     room = f"{spec.budget_mb:g} MB" if spec.budget_mb else f"{spec.capacity:,} experiences"
@@ -55,7 +55,7 @@ def _findings(results: Results) -> list[str]:
     ]
 
 
-def _course(results: Results) -> list[str]:
+def _over_time(results: Results) -> list[str]:
     phases = figures.phase_figure(results)
     return [
         "<h2>Score on all tasks so far, after each task</h2>" + figures.course_figure(results),
@@ -71,7 +71,7 @@ def _course(results: Results) -> list[str]:
     ]
 
 
-def _grounds(results: Results) -> list[str]:
+def _further(results: Results) -> list[str]:
     tuned = text.tuning_table(results)
     tests = (
         f"<p>{html.escape(text.family(results))} Welch’s test; Cohen’s d and Hedges’ g are differences in pooled "
@@ -106,4 +106,5 @@ def _grid(grid: Grid, kind: str = "numbers") -> str:
 
 def _glossary(results: Results, names: tuple[str, ...]) -> str:
     shown = [name for name in names if name == "IQM" or name in results.rows[0].chosen.metrics]
-    return "<dl>" + "".join(f"<dt>{name}</dt><dd>{html.escape(text.HEADINGS[name])}</dd>" for name in shown) + "</dl>"
+    entries = [f"<dt>{name}</dt><dd>{html.escape(text.DEFINITIONS[name])}</dd>" for name in shown]
+    return "<dl>" + "".join(entries) + "</dl>"

@@ -56,4 +56,4 @@ def section(results: Results, folder: Path) -> str:
 
 def _glossary(folders: Sequence[Path]) -> str:
     shown = {"IQM"} | {name for folder in folders for name in load_results(folder).rows[0].chosen.metrics}
-    return "\n".join(f"- **{name}**: {text.HEADINGS[name]}" for name in text.SHORT if name in shown)
+    return "\n".join(f"- **{name}**: {text.DEFINITIONS[name]}" for name in text.SHORT if name in shown)

@@ -18,7 +18,7 @@ from crystalrl.study.stats import (
     welch,
 )
 
-HEADINGS = {
+DEFINITIONS = {
     "AP": "mean final score over all tasks, each in its last definition",
     "IQM": "mean of the middle half of these scores",
     "BT": "change since a task was learnt; negative is forgetting",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +47,7 @@ def write_guide(page: Path) -> list[Path]:
     """The guide and its figures; returns everything written."""
     folder = page.parent / "figures"
     shown, samplers = Show(sigma=0.05, interference=1.0, utility=0.3), _measured()
-    drawings = {
+    drawings: dict[str, Callable[[Path], None]] = {
         "law.svg": lambda path: theory_figures.draw_law(shown.law, shown.c0, shown.thresholds, shown.end, path),
         "utilities.svg": lambda path: theory_figures.draw_utilities(shown.thresholds, path),
         "forgetting.svg": theory_figures.draw_forgetting,
