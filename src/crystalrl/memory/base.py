@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from os import PathLike
-from typing import Any, ClassVar, Self, Unpack
+from typing import Any, ClassVar, Self, Unpack, cast
 
 import numpy as np
 import torch
@@ -49,7 +49,7 @@ class ReplayMemory:
         self.deliver = torch.device(spec.deliver) if spec.deliver is not None else self.device
         self.streams = Streams(spec.seeds, self.device)
         self.packer = Packer(spec, Layout(spec))
-        self.arena: Any = Arena(spec, self.packer.layout) if arena is None else arena
+        self.arena = Arena(spec, self.packer.layout) if arena is None else cast(Arena, arena)
         self.windows = NStep(self.arena) if spec.n_step > 1 else None
         self.time = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         self._numpy_time = self.time.numpy() if self.device.type == "cpu" else np.empty(0)

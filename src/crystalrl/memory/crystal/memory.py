@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self, Unpack
+from typing import Any, Self, Unpack, cast
 
 import torch
 from torch import Tensor
@@ -149,7 +149,7 @@ class CrystalMemory(Compared, ReplayMemory):
 
     def commit(self, slots: Tensor, ended: Tensor) -> None:
         """Take over the experiences written into reserved slots int64[M]; ended bool[M]: the last of an episode."""
-        self.arena.invalidate()
+        cast(ExternalArena, self.arena).invalidate()
         self.ledger.written(slots[None])
         self.steps += len(slots)
         if self.params.every_episode:

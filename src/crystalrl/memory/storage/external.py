@@ -75,7 +75,9 @@ class ExternalArena:
     def endings(self, rows: Tensor) -> Tensor:
         """uint8[…] of rows int64[…, 1]: TERMINATED, TRUNCATED or 0."""
         fields = self.fetch(rows.reshape(-1))
-        endings = fields["terminated"].to(torch.uint8) * TERMINATED + fields["truncated"].to(torch.uint8) * TRUNCATED
+        endings: Tensor = (
+            fields["terminated"].to(torch.uint8) * TERMINATED + fields["truncated"].to(torch.uint8) * TRUNCATED
+        )
         return endings.reshape(rows.shape[:-1])
 
 
