@@ -38,7 +38,7 @@ class Library:
         self.columns = {name: torch.zeros_like(column) for name, column in like.items()}
         self.fetches = 0
         self.memory = CrystalMemory(
-            SLOTS, params=params, arena=ExternalArena(SLOTS, self.fetch), **storage_options(like, 2, seed=5)
+            SLOTS, params=params, arena=ExternalArena(SLOTS, self.fetch), seed=5, **storage_options(like, 2)
         )
 
     def fetch(self, slots: Tensor) -> Mapping[str, Any]:
@@ -114,15 +114,13 @@ def test_columns_are_fetched_once_until_the_storage_changes() -> None:
 
 def test_shapes_and_dtypes_of_fields_become_arguments_of_a_memory() -> None:
     fields = {"obs": {"a": torch.zeros(2, 3), "b": torch.zeros(2, dtype=torch.uint8)}, "action": torch.zeros(2, 4)}
-    assert storage_options(fields, None, seed=7) == {
-        "seed": 7,
+    assert storage_options(fields, None) == {
         "obs": {"a": (3,), "b": ()},
         "obs_dtype": {"a": torch.float32, "b": torch.uint8},
         "action": (4,),
         "action_dtype": torch.float32,
     }
-    assert storage_options({"obs": torch.zeros(2, 3), "action": torch.zeros(2)}, 6, seed=8) == {
-        "seed": 8,
+    assert storage_options({"obs": torch.zeros(2, 3), "action": torch.zeros(2)}, 6) == {
         "obs": (3,),
         "obs_dtype": torch.float32,
         "action": 6,

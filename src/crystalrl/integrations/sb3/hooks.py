@@ -146,7 +146,7 @@ def strength(anchor: Anchor, factor: float) -> Tensor:
 def kl_gradient(anchor: Anchor, mean: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
     """Gradient of mean_b coefficient · KL(anchor ‖ policy) with respect to mean and log σ [B, A] before tanh.
 
-    KL = Σ log σ − log σ₀ + (σ₀² + (μ − μ₀)²) / 2σ² − ½. SB3 clamps log σ: where it is clamped its gradient is 0.
+    The divergence is `losses.gaussian_kl`. SB3 clamps log σ, so there is no pull beyond the clamp.
     """
     old_mean, old_log_std = anchor.target.chunk(2, 1)
     clamped = log_std.clamp(*LOG_STD)

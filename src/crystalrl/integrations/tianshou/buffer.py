@@ -122,13 +122,11 @@ class CrystalReplayBuffer(ReplayBufferManager):
         with torch.no_grad():
             samples = Samples({**nested(first), "info": Samples()})
             outputs = adapter.outputs(samples) if anchored(self.params) else {}
-        self.memory = CrystalMemory(
-            self.maxsize,
-            params=self.params,
-            anchor={name: tuple(output.shape[1:]) for name, output in outputs.items()},
-            arena=ExternalArena(self.maxsize, self._fetch),
-            **storage_options(fields_of(first), int(space.n) if hasattr(space, "n") else None, self.seed),
-        )
+        anchor = {name: tuple(output.shape[1:]) for name, output in outputs.items()}
+        actions = int(space.n) if hasattr(space, "n") else None
+        options = storage_options(fields_of(first), actions) | {"seed": self.seed}
+        arena = ExternalArena(self.maxsize, self._fetch)
+        self.memory = CrystalMemory(self.maxsize, params=self.params, anchor=anchor, arena=arena, **options)
 
     def _allocate(self, columns: dict[str, tuple[tuple[int, ...], Any]]) -> None:
         empty = {name: np.zeros((self.maxsize, *shape), kind) for name, (shape, kind) in columns.items()}

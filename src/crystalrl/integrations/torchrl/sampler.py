@@ -57,13 +57,10 @@ class CrystalSampler(Sampler):
         with torch.no_grad():
             outputs = adapter.outputs(first) if anchored(self.params) else {}
             actions = adapter.actions(first)
-        self.memory = CrystalMemory(
-            slots,
-            params=self.params,
-            anchor={name: tuple(output.shape[1:]) for name, output in outputs.items()},
-            arena=ExternalArena(slots, self._fetch),
-            **storage_options(self.fields(first), actions, self.seed),
-        )
+        anchor = {name: tuple(output.shape[1:]) for name, output in outputs.items()}
+        options = storage_options(self.fields(first), actions) | {"seed": self.seed}
+        self._arena = ExternalArena(slots, self._fetch)
+        self.memory = CrystalMemory(slots, params=self.params, anchor=anchor, arena=self._arena, **options)
 
     def _fetch(self, slots: Tensor) -> dict[str, Any]:
         return self.fields(self._stored(slots))
@@ -140,9 +137,8 @@ class CrystalSampler(Sampler):
             raise ValueError(f"params: wanted those of the saved memory {state_dict['params']}, got {own}")
         if self.memory is None:
             self.build(self._stored(torch.zeros(1, dtype=torch.int64)))
-        memory = self.built_memory
-        memory.load_state_dict(state_dict["memory"])
-        memory.storage_changed()  # the storage has been loaded, too
+        self.built_memory.load_state_dict(state_dict["memory"])
+        self._arena.invalidate()  # the storage has been loaded, too
         self.loss.updates = state_dict["updates"]
 
     def dumps(self, path: Any) -> None:

@@ -179,16 +179,12 @@ class CrystalMemory(ReplayMemory):
 
     def commit(self, slots: Tensor, ended: Tensor) -> None:
         """The experiences of reserved slots int64[M] are stored; ended bool[M]: which of them end an episode."""
-        self.storage_changed()
+        if isinstance(self.arena, ExternalArena):
+            self.arena.invalidate()
         self.ledger.commit(slots[None])
         self.steps += len(slots)
         if self.params.every_episode:
             self.ended |= ended.any()
-
-    def storage_changed(self) -> None:
-        """An external arena holds other experiences than before, for example after it was loaded."""
-        if isinstance(self.arena, ExternalArena):
-            self.arena.invalidate()
 
     def end_episode(self, ended: ArrayLike | None = None, episode_return: ArrayLike | None = None) -> Tensor:
         """Close the n-step windows of environments whose episode ended. Its return raises its experiences' utility.

@@ -84,7 +84,9 @@ class ExternalArena:
     def endings(self, rows: Tensor) -> Tensor:
         """uint8[…] of rows int64[…, 1]: TERMINATED, TRUNCATED or 0."""
         fields = self.fetch(rows.reshape(-1))
-        endings: Tensor = fields["terminated"].to(torch.uint8) * TERMINATED + fields["truncated"].to(torch.uint8) * TRUNCATED
+        endings: Tensor = (
+            fields["terminated"].to(torch.uint8) * TERMINATED + fields["truncated"].to(torch.uint8) * TRUNCATED
+        )
         return endings.reshape(rows.shape[:-1])
 
 
@@ -97,10 +99,10 @@ def _reshape(value: Any, lead: torch.Size) -> Any:
     return value.reshape(*lead, *value.shape[1:])
 
 
-def storage_options(fields: Mapping[str, Any], actions: int | None, seed: int) -> StorageOptions:
+def storage_options(fields: Mapping[str, Any], actions: int | None) -> StorageOptions:
     """Shapes and dtypes of fetched fields, as arguments of a memory; `actions`: number of discrete actions, or None."""
     obs, action = fields["obs"], fields["action"]
-    options: StorageOptions = {"seed": seed}
+    options: StorageOptions = {}
     if isinstance(obs, Mapping):
         options["obs"] = {name: tuple(part.shape[1:]) for name, part in obs.items()}
         options["obs_dtype"] = {name: part.dtype for name, part in obs.items()}
