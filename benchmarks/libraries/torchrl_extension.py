@@ -1,7 +1,7 @@
-"""TorchRL's compiled extension, without which its prioritized sampler cannot be made.
+"""TorchRL's compiled extension, which its prioritized sampler needs.
 
-A wheel of TorchRL is compiled for one version of PyTorch. Where it does not load, it is built anew from the sources
-that the wheel carries. That needs a C++ compiler and ninja, and takes a minute, once.
+A wheel of TorchRL is compiled for one version of PyTorch. Where it does not load, it is built from the sources that the
+wheel contains. That needs a C++ compiler and ninja, and takes a minute, once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SOURCES = ("pybind.cpp", "utils.cpp")
 
 
 def load() -> tuple[bool, str]:
-    """Whether it is there, and of which make, in words. Call it before anything of torchrl's data is imported."""
+    """Whether it is available, and how it was built, in words. Call it before importing `torchrl.data`."""
     try:
         import_module(NAME)
     except ImportError:
@@ -30,7 +30,7 @@ def load() -> tuple[bool, str]:
 
 
 def _build() -> tuple[bool, str]:
-    beside = f"torch {torch.__version__}"
+    against = f"torch {torch.__version__}"
     sources = [str(Path(torchrl.__file__).parent / "csrc" / file) for file in SOURCES]
     folder = Path(cpp_extension.get_default_build_root()) / f"torchrl-{version('torchrl')}-torch-{torch.__version__}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -40,8 +40,8 @@ def _build() -> tuple[bool, str]:
         why = str(error).strip().partition("\n")[0]
         print(
             "TorchRL's PrioritizedSampler is missing, so the comparison is with its uniform buffer: its compiled "
-            f"extension does not load beside {beside}, and building it from the wheel's source failed ({why}).",
+            f"extension does not load with {against}, and building it from the wheel's source failed ({why}).",
             file=sys.stderr,
         )
-        return False, f"no extension: that of the wheel does not load beside {beside}"
-    return True, f"extension built from the wheel's source against {beside}"
+        return False, f"no extension: that of the wheel does not load with {against}"
+    return True, f"extension built from the wheel's source against {against}"

@@ -1,0 +1,152 @@
+"""The one place where benchmarks reach behind the public names of the library's memories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crystalrl import CrystalMemory, backends
+from crystalrl.memory.base import ReplayMemory
+from crystalrl.memory.crystal import interference
+from crystalrl.memory.crystal import memory as crystal
+from crystalrl.memory.crystal.interference import Scene, contradicted, spacing
+from crystalrl.memory.neighbours.exact import median_spacing, moments
+from crystalrl.memory.neighbours.graph import Vicinity
+from crystalrl.memory.neighbours.index import LISTS, PROBES, TOGETHER, TRAINED_ON, Ivf
+from crystalrl.memory.sampling.sum_tree import WeightTree
+from crystalrl.types import Evaluate
+
+__all__ = [
+    "LISTS", "PROBES", "TOGETHER", "TRAINED_ON", "Scene", "WeightTree", "contradicted", "median_spacing", "moments",
+    "spacing",
+]  # fmt: skip
+
+
+@contextmanager
+def without_numba() -> Iterator[None]:
+    """Memories built inside use the NumPy backend."""
+    os.environ["CRYSTALRL_NUMBA"] = "0"
+    backends.load.cache_clear()
+    try:
+        yield
+    finally:
+        os.environ["CRYSTALRL_NUMBA"] = "1"
+        backends.load.cache_clear()
+
+
+@contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def exact_up_to(slots: int) -> AbstractContextManager[None]:
+    """Memories compare all pairs up to this many slots, and keep neighbour lists above."""
+    return _replaced(crystal, "EXACT", {"cpu": slots, "cuda": slots})
+
+
+def epsilon_times(factor: float) -> AbstractContextManager[None]:
+    """The automatic ε is multiplied by a factor."""
+    return _replaced(interference, "spacing", lambda *given: factor * spacing(*given))
+
+
+def store(memory: ReplayMemory, columns: Mapping[str, Any]) -> None:
+    """Store many experiences of one lane at once, as `add` would one step at a time. columns: name → values [M, …]."""
+    count = len(columns["reward"])
+    rows = torch.zeros(1, count, memory.arena.layout.words, dtype=torch.int64)
+    views = memory.arena.layout.torch_views(rows)
+    views["discount"].fill_(0.99)
+    for name, values in columns.items():
+        views[name].copy_(torch.as_tensor(values)[None])
+    if isinstance(memory, CrystalMemory):
+        memory.ledger.reserve(count)
+    memory._store(rows, torch.ones(1, count, dtype=torch.bool))
+    memory.time += count
+
+
+def evaluated(memory: CrystalMemory) -> Tensor:
+    """bool[N] of the first lane: experiences that a consolidation has seen."""
+    return (memory.ledger.flags[0] & 1) > 0
+
+
+def pretend_evaluated(memory: CrystalMemory) -> None:
+    """Random |δ| and utilities for all, as if a consolidation had computed them."""
+    memory.ledger.flags.fill_(1)
+    memory.ledger.error.uniform_()
+    memory.ledger.utility.uniform_()
+
+
+def set_phases(memory: CrystalMemory, phase: Tensor, where: Tensor) -> None:
+    """Give slots bool[N] of the first lane the phases uint8[N], and c = .1, .5 or .9."""
+    ledger = memory.ledger
+    ledger.c[0] = torch.where(where, (phase - 1) * 0.4 + 0.1, ledger.c[0])
+    ledger.relabel(torch.where(where, phase, ledger.phase[0])[None], torch.ones(1, 1, dtype=torch.bool))
+
+
+def phase_by_birth(memory: CrystalMemory) -> Tensor:
+    """Phase uint8 of each experience that the first lane ever received, in order of arrival; 0: evicted."""
+    ledger = memory.ledger
+    phases, stored = torch.zeros(int(ledger.number[0]), dtype=torch.uint8), ledger.phase[0] > 0
+    phases[ledger.birth[0, stored]] = ledger.phase[0, stored]
+    return phases
+
+
+def consolidations(memory: CrystalMemory) -> int:
+    return int(memory.turns)
+
+
+def plan(memory: CrystalMemory, evaluate: Evaluate) -> Any:
+    """A consolidation up to the point where it changes the memory; `memory.apply` does the rest."""
+    return memory.plan(evaluate)
+
+
+class NeighbourLists:
+    """Kept lists of the first lane, for reading."""
+
+    def __init__(self, memory: CrystalMemory) -> None:
+        assert memory.vicinity is not None
+        self._graph: Any = memory.vicinity
+        self.errors = memory.ledger.error[0]
+        """|δ| float32[N]."""
+        self.stored = (memory.ledger.phase[0] > 0).nonzero()[:, 0]
+        """Occupied slots int64[M]."""
+
+    def vectors(self, role: str, slots: Tensor) -> Tensor:
+        """Standardised states float32[P, D]; role: obs or next_obs."""
+        return self._graph.states.of_lane(role, 0, slots)
+
+    def of_successors(self, slots: Tensor) -> Tensor:
+        """Slots int64[P, k] nearest to the successor states; −1: fewer are listed."""
+        return self._graph.ahead.index[0, slots].to(torch.int64)
+
+    def faiss_index(self) -> Any:
+        """The index from which the lists are refined."""
+        assert isinstance(self._graph.index, Ivf)
+        return self._graph.index.indices[0]
+
+
+def build_lists(memory: CrystalMemory) -> None:
+    """Make the memory, which must be full, keep neighbour lists and their index."""
+    memory.vicinity = lists = Vicinity(memory)
+    every = torch.ones(1, memory.capacity, dtype=torch.bool)
+    lists.index.build(every, every[:, 0], partial(lists.states.vectors, "obs"))
+
+
+def bytes_by_part(memory: Any) -> dict[str, float]:
+    """Per slot: payload, ledger (with the visit counts, without anchors), neighbour lists, copies of vectors."""
+    lists = getattr(memory, "vicinity", None)
+    listed, vectors = (lists.list_bytes, lists.nbytes - lists.list_bytes) if lists else (0, 0)
+    anchors = sum(anchor.nbytes for anchor in getattr(memory, "anchors", {}).values())
+    parts = {"payload": memory.arena.nbytes, "lists": listed, "vectors": vectors}
+    parts["ledger"] = memory.nbytes - sum(parts.values()) - anchors
+    return {name: count / memory.capacity for name, count in parts.items()}
