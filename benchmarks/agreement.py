@@ -45,10 +45,15 @@ def walk(rng: np.random.Generator, steps: int) -> Iterator[Transition]:
         state = np.where(ends, rng.uniform(size=(ENVS, 2)), next_state).astype(np.float32)
 
 
-def lived(seed: int, slots: int, turns: int) -> tuple[Tensor, float]:
-    """Phase uint8 of every experience that ever arrived, at the end; and how many were contradicted on the way."""
-    params = CrystalParams.anchored()
-    memory = CrystalMemory(slots, obs=(2,), action=4, params=params, anchor={"q": (1,)}, envs=ENVS, seed=seed)
+def lived(seed: int, slots: int, turns: int, exact_up_to: int, factor: float = 1.0) -> tuple[Tensor, float]:
+    """Phase uint8 of every experience that ever arrived, at the end; and how many were contradicted on the way.
+
+    factor: of the automatic ε, where all pairs are compared.
+    """
+    params, kind = CrystalParams.anchored(), internals.exact_up_to(exact_up_to)
+    memory = kind(slots, obs=(2,), action=4, params=params, anchor={"q": (1,)}, envs=ENVS, seed=seed)
+    if factor != 1:
+        internals.scale_epsilon(memory, factor)
     flagged = 0.0
     for transition in walk(np.random.default_rng(seed), turns * params.interval(slots) // ENVS):
         memory.add(transition)
@@ -60,13 +65,11 @@ def lived(seed: int, slots: int, turns: int) -> tuple[Tensor, float]:
 
 
 def compared(seed: int, slots: int, turns: int) -> dict[str, dict[str, float]]:
-    ended = {}
-    with internals.exact_up_to(slots // 5):
-        ended["lists"] = lived(seed, slots, turns)
-    with internals.exact_up_to(slots):
-        ended["exact"] = lived(seed, slots, turns)
-        with internals.epsilon_times(1.01):
-            ended["exact, ε + 1 %"] = lived(seed, slots, turns)
+    ended = {
+        "lists": lived(seed, slots, turns, slots // 5),
+        "exact": lived(seed, slots, turns, slots),
+        "exact, ε + 1 %": lived(seed, slots, turns, slots, 1.01),
+    }
     exact = ended["exact"][0]
     rows = {}
     for name, (phases, flagged) in ended.items():
