@@ -2,10 +2,10 @@
 
     python tools/compare_trees.py OLD_CHECKOUT NEW_CHECKOUT [--quick] [--only numba,study] [--path FOLDER]
 
-The same program (`tree_probe.py`) runs in each checkout, with every backend: memories of every kind are fed, drawn from,
-updated, consolidated, saved and loaded; state, batches, reports and files are hashed and compared. Files that OLD saved
-are continued by both. A tiny study is run by both, and its stored tables are compared. Exit code 1: something differs.
-Hashes hold for one machine and are not kept. --path names a folder to import from, too (such as one that holds Triton).
+The same program (`tree_probe.py`) runs in each checkout, with every backend. It feeds memories of every kind, draws
+from them, updates, consolidates, saves and loads them, and hashes their state, batches, reports and files. Both
+checkouts continue from the files that OLD saved. Both run a tiny study; its stored tables are compared. The exit code
+is 1 if anything differs. Hashes hold for one machine and are not kept.
 """
 
 from __future__ import annotations
@@ -32,9 +32,18 @@ Found = dict[str, dict[str, str]]
 """Case → what → hash."""
 
 STUDY = """
-defaults = { suite = "nav-2", steps = 480, capacity = 200, batch = 16, episodes = 4, points = 2, envs = 4, \
-warmup = 40, seeds = "0:2", agent_params.width = 16 }
-[rows]
+[tables.nav.defaults]
+suite = "nav-2"
+steps = 480
+capacity = 200
+batch = 16
+envs = 4
+warmup = 40
+episodes = 4
+points = 2
+seeds = "0:2"
+agent_params.width = 16
+[tables.nav.rows]
 anchored = { memory = "crystal", preset = "anchored", params.every = 80 }
 EWC = { memory = "prioritized", method = "ewc" }
 """
@@ -44,8 +53,19 @@ distilled = { memory = "reservoir", method = "distill", steps = 240 }
 rates = { memory = "crystal", params.alpha = [0.1, 0.4], params.every = 60, steps = 240 }
 scratch = { scratch = true, steps = 240 }
 rainbow = { agent = "rainbow", memory = "crystal", preset = "anchored", params.every = 80, steps = 240 }
-SAC = { suite = "pendulum-2", agent = "sac", memory = "crystal", preset = "anchored", params.every = 80, steps = 240 }
-TD3 = { suite = "pendulum-2", agent = "td3", memory = "prioritized", steps = 240 }
+[tables.pendulum.defaults]
+suite = "pendulum-2"
+steps = 160
+capacity = 100
+batch = 16
+envs = 4
+warmup = 40
+episodes = 2
+points = 1
+agent_params.width = 16
+[tables.pendulum.rows]
+SAC = { agent = "sac", memory = "crystal", preset = "anchored", params.every = 40 }
+TD3 = { agent = "td3", memory = "prioritized" }
 """
 
 
@@ -54,10 +74,8 @@ def run(checkout: Path, arguments: list[str], extra: Mapping[str, str], path: st
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("CRYSTALRL_", "TRITON_"))}
     paths = os.pathsep.join([str(checkout / "src"), *([path] if path else [])])
     environment = {**clean, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", **extra}
-    done = subprocess.run([sys.executable, *arguments], env=environment, stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{checkout}: {' '.join(arguments)} ended with {done.returncode}")
-    return done.stdout
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def probe(checkout: Path, what: str, backend: str, folder: Path, given: argparse.Namespace) -> Found:
@@ -104,10 +122,12 @@ def tables_in(folder: Path) -> Found:
     """The stored tables, column by column, and the stored spec."""
     from pyarrow import parquet
 
-    found: Found = {"study spec": {"spec.toml": _digest((folder / "spec.toml").read_bytes())}}
+    found: Found = {}
+    for path in sorted(folder.rglob("spec.toml")):
+        found[f"{path.parent.name}: spec"] = {"spec.toml": _digest(path.read_bytes())}
     for path in sorted(folder.rglob("part-*.parquet")):
         table = parquet.ParquetFile(path).read()
-        case = found.setdefault(f"study {path.parent.stem}", {})
+        case = found.setdefault(f"{path.parents[1].name}: {path.parent.stem}", {})
         for name in table.column_names:
             column = table.column(name).to_numpy()
             content = repr(column.tolist()).encode() if column.dtype.kind == "O" else column.tobytes()
@@ -123,17 +143,24 @@ def trees(given: argparse.Namespace) -> dict[str, Path]:
     return {"old": given.old, "new": given.new}
 
 
-def pairs(given: argparse.Namespace, work: Path) -> Iterator[tuple[str, Found, Found] | tuple[str, None, None]]:
-    """Part by part what each checkout computed; None: not available here."""
+def pairs(given: argparse.Namespace, work: Path) -> Iterator[tuple[str, Found, Found]]:
+    """Part by part what each checkout computed; empty if that is not possible here."""
     for part in given.only:
-        if part == "triton" and not has_triton(given):
-            yield part, None, None
-        elif part == "files":
-            yield part, *files_pair(given, work)
-        elif part == "study":
-            yield part, *study_pair(given, work)
-        else:
-            yield part, *backend_pair(part, given, work)
+        try:
+            yield part, *pair(part, given, work)
+        except subprocess.CalledProcessError as error:
+            yield part, {"all": {}}, {"all": {"error": f"{' '.join(error.cmd[1:])} ended with {error.returncode}"}}
+
+
+def pair(part: str, given: argparse.Namespace, work: Path) -> tuple[Found, Found]:
+    """What each checkout computed."""
+    if part == "files":
+        return files_pair(given, work)
+    if part == "study":
+        return study_pair(given, work)
+    if part == "triton" and not has_triton(given):
+        return {}, {}
+    return backend_pair(part, given, work)
 
 
 def has_triton(given: argparse.Namespace) -> bool:
@@ -152,8 +179,7 @@ def verdict(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> tup
     differ = [what for what in dict.fromkeys([*old, *new]) if old.get(what) != new.get(what)]
     if not differ:
         return True, f"same ({len(old)} hashes)"
-    first = "; ".join(differ[:4])
-    return False, f"[red]DIFFERENT[/red] in {len(differ)} of {len(old)}: {first}"
+    return False, f"[red]DIFFERENT[/red] in {len(differ)} of {len(old)}: {'; '.join(differ[:4])}"
 
 
 def compare(given: argparse.Namespace, console: Console) -> int:
@@ -162,9 +188,8 @@ def compare(given: argparse.Namespace, console: Console) -> int:
     table = Table("part", "case", "old and new")
     with tempfile.TemporaryDirectory() as work:
         for part, old, new in pairs(given, Path(work)):
-            if old is None or new is None:
+            if not old and not new:
                 table.add_row(part, "all", "[yellow]not available[/yellow]")
-                continue
             for case in dict.fromkeys([*old, *new]):
                 same, words = verdict(old.get(case), new.get(case))
                 wrong, count = wrong + (not same), count + 1

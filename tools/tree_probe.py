@@ -5,7 +5,7 @@
 
 `run` feeds memories of every kind, hashes all that can be observed, and saves each memory halfway to FOLDER. `resume`
 goes on from the files in FOLDER, which another checkout may have saved. Both print JSON: case → what → hash.
-Only the public API is used; the two exceptions are `keep_lists_from` and `torch_only`.
+Only the public API is used; `lists_kept`, `torch_only` and `background` handle what it does not offer in every checkout.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from tree_cases import Case, Step, build, cases, walk
 
 LISTS_FROM = 16
 """Memories of the cases with neighbour lists keep them from this number of slots on."""
@@ -31,185 +32,13 @@ ENVIRONMENT = {
     "triton": {"CRYSTALRL_TRITON": "cpu", "TRITON_INTERPRET": "1"},
 }
 """Variables that select each backend."""
-ROLES = {"terminated": 0.02, "truncated": 0.02}
-
-
-@dataclass(frozen=True)
-class Case:
-    """One memory and how it is used."""
-
-    kind: str
-    """uniform, prioritized, reservoir, or a crystal memory: default, paper, anchored."""
-    lanes: int | None = None
-    slots: int = 64
-    lists: bool = False
-    """Whether neighbour lists are kept."""
-    envs: int = 1
-    n_step: int = 1
-    box: bool = False
-    dict_obs: bool = False
-    steps: int = 500
-    consolidations: int = 12
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Changed parameters."""
-    label: str = ""
-
-    @property
-    def name(self) -> str:
-        shape = f"{self.lanes or 1} lane{'s' * bool(self.lanes)}, N={self.slots}{', lists' * self.lists}"
-        return f"{self.kind}{' ' * bool(self.label)}{self.label}, {shape}"
-
-    @property
-    def crystal(self) -> bool:
-        return self.kind in ("default", "paper", "anchored")
-
-    @property
-    def lead(self) -> tuple[int, ...]:
-        """Leading shape of what the memory is given."""
-        if self.lanes is not None:
-            return (self.lanes, self.envs)
-        return () if self.envs == 1 else (self.envs,)
-
-
-def cases(backend: str, quick: bool) -> list[Case]:
-    """Every kind × lanes × size; with numba and torch also unusual options."""
-    if backend == "triton":
-        return interpreted(quick)
-    kinds = ("uniform", "prioritized", "reservoir", "default", "paper", "anchored")
-    found = []
-    for kind in kinds:
-        crystal = kind in ("default", "paper", "anchored")
-        found += [
-            Case(kind),
-            Case(kind, lanes=3, box=True, n_step=3, label="box n-step"),
-            Case(kind, slots=600, lists=crystal, envs=4),
-            Case(kind, lanes=3, slots=600, lists=crystal, envs=2, n_step=3 if kind == "default" else 1),
-        ]
-    if backend in ("numba", "torch") and not quick:
-        found += unusual()
-    return [replace(case, steps=120) for case in found if quickly(case, backend)] if quick else found
-
-
-def quickly(case: Case, backend: str) -> bool:
-    """Whether a case remains when time is short: one lane if small, three if large."""
-    some = backend == "numba" or case.kind in ("prioritized", "anchored")
-    return some and (case.lanes is None) == (case.slots == 64)
-
-
-def interpreted(quick: bool) -> list[Case]:
-    """Interpreted kernels are slow, a consolidation takes seconds: few slots, few steps."""
-    small: dict[str, Any] = {"slots": 32, "envs": 4, "steps": 24, "consolidations": 2}
-    found = [Case("prioritized", lanes=2, **small)]
-    if not quick:
-        found += [Case("uniform", **small), Case("reservoir", **small), Case("anchored", lanes=2, lists=True, **small)]
-        found += [Case("default", **small), Case("paper", **small, options={"every_episode": False})]
-    return found
-
-
-def unusual() -> list[Case]:
-    rates = {"alpha": (0.1, 0.3, 0.6), "gate": (1.0, 2.0, 3.0), "kappa": (0.1, 0.2, 0.3)}
-    return [
-        Case("uniform", dict_obs=True, label="dict"),
-        Case("anchored", dict_obs=True, slots=128, label="dict"),
-        Case("prioritized", lanes=3, options={"is_steps": 300, "beta": (0.2, 0.4, 0.6)}, label="annealed"),
-        Case("reservoir", options={"recent": 0.0}, envs=3, label="pure"),
-        Case("anchored", lanes=3, options=rates, label="rates per lane"),
-        Case("anchored", slots=300, options={"slices": 3, "warm": True, "sweeps": 2}, label="slices, warm"),
-        Case("anchored", slots=300, options={"novelty": "knn", "kappa": {"q": 0.1, "pi": 0.0}}, label="knn"),
-        Case("anchored", slots=600, lists=True, envs=4, options={"slices": 3, "warm": True}, label="slices"),
-        Case("anchored", slots=3000, lists=True, envs=16, box=True, label="many"),
-        Case("default", slots=300, options={"interference": "exists", "backup": 0.5}, label="exists"),
-        Case("default", slots=600, lists=True, envs=4, options={"interference": "exists"}, label="exists"),
-        Case("default", lanes=3, options={"interference": "none", "downstream": "random"}, label="no rule"),
-        Case("default", lanes=3, envs=2, options={"phases": False, "is_steps": 500, "tau_evict": 2}, label="no phases"),
-        Case("default", envs=2, options={"epsilon": 0.1, "delta_r": 0.5, "leak": 0.01, "tau_evict": 2}, label="fixed"),
-        Case("paper", lanes=3, slots=600, lists=True, envs=2, options={"interference": "newer_majority"}, label="rule"),
-    ]
-
-
-def params_of(case: Case) -> Any:
-    """Parameters with which every phase is entered and left."""
-    from crystalrl import CrystalParams
-
-    every = max(1, case.steps * case.envs // case.consolidations)
-    pace = {"every": every, "time_unit": max(1, every // 4), "k": 10 if case.lists else 3}
-    if case.kind == "paper":
-        return CrystalParams.paper(**{"alpha": 0.4, **pace, **case.options})
-    if case.kind == "anchored":
-        return CrystalParams.anchored(**{**pace, **case.options})
-    return CrystalParams(**{"alpha": 0.2, "beta": 0.2, **pace, **case.options})
-
-
-def build(case: Case) -> Any:
-    """The memory of a case."""
-    import crystalrl
-    import torch
-
-    storage: dict[str, Any] = {
-        "obs": {"where": (2,), "door": ()} if case.dict_obs else (2,),
-        "obs_dtype": {"where": torch.float32, "door": torch.bool} if case.dict_obs else torch.float32,
-        "action": (2,) if case.box else 4,
-        "lanes": case.lanes,
-        "envs": case.envs,
-        "n_step": case.n_step,
-        "gamma": 0.97,
-        "context": True,
-        "seed": 7,
-    }
-    if case.crystal:
-        anchor = {"q": (2,), "pi": ()} if case.kind == "anchored" else None
-        return crystalrl.CrystalMemory(case.slots, params=params_of(case), anchor=anchor, **storage)
-    kind = {
-        "uniform": crystalrl.UniformMemory,
-        "prioritized": crystalrl.PrioritizedMemory,
-        "reservoir": crystalrl.ReservoirMemory,
-    }[case.kind]
-    return kind(case.slots, **case.options, **storage)
-
-
-@dataclass
-class Step:
-    """A transition, which environments' episodes ended with it, and what they returned."""
-
-    transition: Any
-    ended: Any
-    episode_return: Any
-
-
-def walk(case: Case, seed: int) -> Iterator[Step]:
-    """Walks in a square; in turn either half of it is rewarded, so that experiences contradict each other."""
-    import numpy as np
-    from crystalrl import Transition
-
-    rng, lead = np.random.default_rng(seed), case.lead
-    moves = np.array([[0.05, 0], [-0.05, 0], [0, 0.05], [0, -0.05]])
-    state = rng.uniform(size=(*lead, 2)).astype(np.float32)
-    total, turning = np.zeros(lead), case.slots // (3 * case.envs)
-    for step in range(10**9):
-        action = rng.uniform(-1, 1, (*lead, 2)).astype(np.float32) if case.box else rng.integers(0, 4, lead)
-        move = 0.05 * action if case.box else moves[action]
-        after = np.clip(state + move + rng.normal(scale=0.01, size=state.shape), 0, 1).astype(np.float32)
-        reward = (after[..., 0] > 0.5) != (step // turning % 2 > 0)
-        reward = reward + 0.1 * rng.normal(size=lead)
-        flags = {name: rng.random(lead) < chance for name, chance in ROLES.items()}
-        context = np.full(lead, step // (3 * turning) % 3)
-        obs, following = (seen(case, place) for place in (state, after))
-        total = total + reward
-        ended = np.asarray(flags["terminated"] | flags["truncated"])
-        yield Step(Transition(obs, action, reward, following, **flags, context=context), ended, total)
-        total = np.where(ended, 0, total)
-        state = np.where(ended[..., None], rng.uniform(size=state.shape), after).astype(np.float32)
-
-
-def seen(case: Case, state: Any) -> Any:
-    return {"where": state, "door": state[..., 0] > 0.5} if case.dict_obs else state
 
 
 class Critic:
-    """A critic that drifts, and hears every batch it is asked about."""
+    """A critic that drifts from step to step. Every batch that it is asked about is hashed."""
 
-    def __init__(self, hashes: Hashes) -> None:
-        self.hashes, self.step = hashes, 0
+    def __init__(self, hashes: Hashes, step: int = 0) -> None:
+        self.hashes, self.step = hashes, step
 
     def td_error(self, batch: Any) -> Any:
         return batch.reward + batch.discount * self.value(batch.next_obs) - self.value(batch.obs)
@@ -220,6 +49,7 @@ class Critic:
 
     def __call__(self, batch: Any) -> Any:
         import torch
+
         from crystalrl import Evaluation
 
         self.hashes.add("evaluated batches", batch_parts(batch))
@@ -285,7 +115,8 @@ def report_parts(report: Any) -> dict[str, Any]:
 
 def live(memory: Any, case: Case, steps: range, walked: Iterator[Step], hashes: Hashes) -> dict[str, float]:
     """Use the memory for some steps; sums of what its consolidations reported, to see that they did something."""
-    critic, sums = Critic(hashes), dict.fromkeys(("consolidations",), 0.0)
+    critic, sums = Critic(hashes), {"consolidations": 0.0}
+    planner = background(memory, critic) if case.background else None
     for step in steps:
         critic.step = step
         now = next(walked)
@@ -299,15 +130,31 @@ def live(memory: Any, case: Case, steps: range, walked: Iterator[Step], hashes: 
             memory.update(batch.index, critic.td_error(batch))
             if case.crystal and step % 100 in (40, 90):
                 memory.pin(batch.index[..., :2], pinned=step % 100 == 40)
-        if memory.due or (not case.crystal and step % 100 == 50):
-            report = memory.consolidate(critic)
-            hashes.add("reports", report_parts(report))
-            sums["consolidations"] += 1
-            for name, value in (report.values if report else {}).items():
-                sums[name] = sums.get(name, 0.0) + float(value.nansum())
+        if planner is not None:
+            note_report(planner.finish() if step == steps[-1] else planner.step(), hashes, sums)
+        elif memory.due or (not case.crystal and step % 100 == 50):
+            note_report(memory.consolidate(critic), hashes, sums)
         if step % 20 == 19:
             hashes.mark(step + 1)
     return sums
+
+
+def note_report(report: Any, hashes: Hashes, sums: dict[str, float]) -> None:
+    hashes.add("reports", report_parts(report))
+    for name, value in (report.values if report else {}).items():
+        sums[name] = sums.get(name, 0.0) + float(value.nansum())
+    sums["consolidations"] += report is not None
+
+
+def background(memory: Any, critic: Critic) -> Any:
+    """Consolidations that are planned in a thread and applied 7 steps later; its module has moved."""
+    for name in ("crystalrl.memory.crystal.background", "crystalrl.memory.background"):
+        try:
+            module = import_module(name)
+        except ModuleNotFoundError:
+            continue
+        return module.Background(memory, lambda: Critic(Hashes(), critic.step), lag=7)
+    raise RuntimeError("background: wanted a module with Background, found none")
 
 
 def add(memory: Any, case: Case, now: Step, step: int) -> Any:
