@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crystalrl import backends
+from crystalrl.backends import backend_for
 from crystalrl.memory.ledger import Ledger
 from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.arena import Arena
@@ -31,9 +31,9 @@ class ReplayMemory:
     lane l was given. Subclasses choose the ledger and its parameters, nothing else.
     """
 
-    params: Any = None
-    ledger: Any
-    """The ledger, of the subclass's own kind (see `memory.ledger.Ledger`)."""
+    params: object = None
+    ledger: Ledger
+    """Set by the subclass."""
     kinds: ClassVar[dict[str, type[ReplayMemory]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -43,8 +43,7 @@ class ReplayMemory:
         self.spec = spec
         self.lanes, self.capacity = spec.lanes or 1, spec.capacity
         self.device = torch.device(spec.device)
-        self._kernels: Any = backends.of(self.device)
-        self._fused: Any = backends.fused_for(self.device)
+        self.backend = backend_for(self.device)
         self.deliver = torch.device(spec.deliver) if spec.deliver is not None else self.device
         self.streams = Streams(spec.seeds, self.device)
         self.intake = Intake(spec, Layout(spec))
@@ -52,13 +51,9 @@ class ReplayMemory:
         self.windows = NStep(self.arena) if spec.n_step > 1 else None
         self.time = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         self._numpy_time = self.time.numpy() if self.device.type == "cpu" else np.empty(0)
-        self.ledger = self._ledger()
-        self._one = self._kernels is not None and self.lanes == spec.envs == spec.n_step == 1
+        self._one = self.backend.on_host and self.lanes == spec.envs == spec.n_step == 1
         self._all_valid = torch.ones(self.lanes, spec.envs, dtype=torch.bool, device=self.device)
         self._filled = False
-
-    def _ledger(self) -> Ledger:
-        raise NotImplementedError
 
     @classmethod
     def from_spaces(
@@ -99,13 +94,17 @@ class ReplayMemory:
         `valid` [L, E] / [E] / scalar: False marks what is not a transition (Gymnasium's autoreset step). Returns int64
         of that shape; with n-step returns one more axis of size n, because the end of an episode closes n windows.
         """
+        return self._add(transition, valid, None)
+
+    def _add(self, transition: Transition, valid: ArrayLike | None, c: Tensor | None) -> Tensor:
+        """`add`; c: state of new experiences, for memories that have one."""
         rows = self.intake.pack(transition)
         if self._one and valid is None:
-            return self._add_one()
+            return self._add_one(c)
         mask = self._all_valid if valid is None else self._mask("valid", valid)
         closed, real = (rows, mask) if self.windows is None else self.windows.push(rows, mask)
         self.time += self.spec.envs if valid is None else mask.sum(-1)
-        slots = self._store(closed, real)
+        slots = self._store(closed, real, c)
         return self._outer(slots, self.spec.envs == 1) if self.windows is None else self._outer_windows(slots)
 
     def reserve(self) -> None:
@@ -113,18 +112,24 @@ class ReplayMemory:
         replay of a recorded `add`.
         """
 
-    def _add_one(self) -> Tensor:
+    def _add_one(self, c: Tensor | None) -> Tensor:
         """The common case, without tensors: one lane, one environment, one step, on CPU."""
         self._numpy_time += 1  # before it is placed, as where there are several lanes
-        slot = self.ledger.place_one()
+        slot = self._commit_one(c)
         if slot >= 0:
             self.arena.write_one(self.intake.scratch_row, slot)
         return torch.from_numpy(np.array(slot if self.spec.lanes is None else [[slot]]))
 
-    def _store(self, rows: Tensor, valid: Tensor) -> Tensor:
-        slots: Tensor = self.ledger.place(valid)
+    def _commit_one(self, c: Tensor | None) -> int:
+        return self.ledger.add_one()
+
+    def _commit(self, slots: Tensor, c: Tensor | None) -> None:
+        self.ledger.commit(slots)
+
+    def _store(self, rows: Tensor, valid: Tensor, c: Tensor | None = None) -> Tensor:
+        slots = self.ledger.allocate(valid)
         self.arena.write(rows, slots)
-        self.ledger.written(slots)
+        self._commit(slots, c)
         return slots
 
     def end_episode(self, ended: ArrayLike | None = None, episode_return: ArrayLike | None = None) -> Tensor:
@@ -213,31 +218,11 @@ class ReplayMemory:
             raise ValueError(f"update: wanted index and td_error of one shape {wanted}, got {got}")
         if slots.dtype != torch.int64 or not error.is_floating_point():
             raise TypeError(f"update: wanted an int64 index and floating td_error, got {slots.dtype} and {error.dtype}")
-        if self._kernels is not None:
-            magnitude = self._examined(slots.numpy(), error.to(torch.float32).numpy())
-            inner = slots.view(self.lanes, -1)
-            if not self.ledger.holds(inner):
-                raise ValueError("index: wanted slots that hold an experience, got empty ones (from before a clear?)")
-            return inner, torch.from_numpy(magnitude).view(self.lanes, -1)
-        inner = slots.view(self.lanes, -1)
-        if self._fused is not None:
-            error = error.reshape(inner.shape)
-            return inner, self._fused.magnitude(error, inner, self.capacity, self.intake.corrupt)
-        on_device = error.abs().to(torch.float32).view(self.lanes, -1)
-        self.intake.corrupt |= ~torch.isfinite(on_device).all()
-        return inner, on_device
-
-    def _examined(self, slots: Any, error: Any) -> Any:
-        """|error|, after refusing slots out of range and errors that are not finite; NumPy arrays."""
-        if not slots.size:
-            raise ValueError("update: wanted at least one entry, got none")
-        magnitude = np.empty(slots.size, np.float32)
-        low, high, finite = self._kernels.examine(slots.reshape(-1), error.reshape(-1), magnitude)
-        if low < 0 or high >= self.capacity:
-            raise ValueError(f"index: wanted slots from 0 to {self.capacity - 1}, got {low} … {high}")
-        if not finite:
-            raise ValueError("td_error: wanted finite numbers of float32, got NaN or infinity")
-        return magnitude
+        inner, error = slots.view(self.lanes, -1), error.reshape(self.lanes, -1)
+        magnitude = self.backend.writes.magnitude(error, inner, self.capacity, self.intake.corrupt)
+        if self.backend.on_host and not self.ledger.holds(inner):
+            raise ValueError("index: wanted slots that hold an experience, got empty ones (from before a clear?)")
+        return inner, magnitude
 
     def consolidate(self, evaluate: Evaluate) -> Any:
         """Nothing to consolidate: returns None."""
@@ -285,7 +270,7 @@ class ReplayMemory:
         for name, tensor in own.items():
             _refuse_other(name, tensor, state[name])
         self.clear()
-        self.ledger.disclaim()
+        self.ledger.forget_draws()
         for name, tensor in own.items():
             given = state[name]
             (tensor[:, : given.shape[1]] if ".slot." in name else tensor).copy_(given)

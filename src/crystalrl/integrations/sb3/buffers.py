@@ -13,7 +13,7 @@ from crystalrl.integrations.sb3.learners import Learner
 from crystalrl.integrations.timing import consolidate
 from crystalrl.memory import Consolidation, CrystalMemory, PrioritizedMemory, ReplayMemory
 from crystalrl.memory.neighbours.index import have_faiss
-from crystalrl.params import CrystalParams, floats
+from crystalrl.params import CrystalParams
 from crystalrl.types import Batch
 
 LARGE = 20_000
@@ -35,7 +35,7 @@ class CrystalReplayBuffer(MemoryReplayBuffer):
     @staticmethod
     def _anchors(params: CrystalParams, learner: Learner) -> dict[str, tuple[int, ...]]:
         """What is anchored: nothing where nothing pulls and nothing asks whether outputs have settled."""
-        return learner.anchors() if any(floats(params.kappa)) or params.settle is not None else {}
+        return learner.anchors() if params.uses_anchors else {}
 
     def _make(self, learner: Learner) -> ReplayMemory:
         anchors = self._anchors(self.params, learner)

@@ -20,7 +20,7 @@ from crystalrl.integrations.tianshou.links import Links, following
 from crystalrl.integrations.timing import consolidate
 from crystalrl.memory import CheckpointError, Consolidation, CrystalMemory
 from crystalrl.memory.storage import checkpoint
-from crystalrl.memory.storage.external import anchored, borrow, store, structure
+from crystalrl.memory.storage.external import borrow, store, structure
 from crystalrl.params import CrystalParams
 from crystalrl.types import Batch, Evaluation
 
@@ -112,7 +112,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
         space = learner.algorithm.policy.action_space
         with torch.no_grad():
             samples = Samples({**nested(first), "info": Samples()})
-            outputs = learner.outputs(samples) if anchored(self.params) else {}
+            outputs = learner.outputs(samples) if self.params.uses_anchors else {}
         shapes = structure(fields_of(first), int(space.n) if hasattr(space, "n") else None)
         anchor = {name: tuple(output.shape[1:]) for name, output in outputs.items()}
         self.memory = borrow(self.maxsize, self._fetch, self.params, anchor, seed=self.seed, **shapes)

@@ -14,7 +14,7 @@ from torchrl.data.replay_buffers.writers import Writer
 from crystalrl.integrations.timing import consolidate
 from crystalrl.integrations.torchrl.loss import MemoryLoss, entries
 from crystalrl.memory import Consolidation, CrystalMemory
-from crystalrl.memory.storage.external import anchored, borrow, store, structure
+from crystalrl.memory.storage.external import borrow, store, structure
 from crystalrl.params import CrystalParams
 from crystalrl.types import Batch, Evaluation
 
@@ -53,7 +53,7 @@ class CrystalSampler(Sampler):
         """Build the memory for experiences like these."""
         storage, first = self.writer.storage, data[:1]
         with torch.no_grad():
-            outputs = self.loss.learner.outputs(first) if anchored(self.params) else {}
+            outputs = self.loss.learner.outputs(first) if self.params.uses_anchors else {}
             actions = self.loss.learner.actions(first)
         anchor = {name: tuple(output.shape[1:]) for name, output in outputs.items()}
         shapes = structure(self._fields(first), actions)

@@ -41,7 +41,7 @@ class Background:
         self._waited = 0
         self._frozen: Any = object.__new__(type(memory))
         self._arena = Arena(memory.spec, memory.arena.layout)
-        self._generation = torch.full_like(memory.ledger.tree.claims[:, : memory.capacity, 0], -1)
+        self._generation = torch.full_like(memory.ledger.generation, -1)
 
     def step(self) -> Consolidation | None:
         """To be called once after each step of the environments."""
@@ -63,7 +63,7 @@ class Background:
 
     def _begin(self) -> None:
         memory, draft = self.memory, self.memory.draft()
-        generation = memory.ledger.tree.claims[:, : memory.capacity, 0]
+        generation = memory.ledger.generation
         lane, slot = (generation != self._generation).nonzero(as_tuple=True)
         at = memory.arena.position(lane, slot)
         self._arena.flat_rows[at] = memory.arena.flat_rows[at]

@@ -24,7 +24,7 @@ from crystalrl.memory.crystal.phases import move
 from crystalrl.memory.crystal.snapshot import COLUMNS, Draft, Plan, padded
 from crystalrl.memory.crystal.utility import scaled_error
 from crystalrl.memory.neighbours import exact as neighbours
-from crystalrl.memory.prioritized import annealed
+from crystalrl.memory.sampling.priority import annealed
 from crystalrl.random import Stream, element_bits, to_unit
 from crystalrl.types import Evaluate, Evaluation
 
@@ -86,7 +86,7 @@ def apply(memory: CrystalMemory, planned: Plan) -> report.Consolidation:
     if not torch.equal(draft.turns, memory.turns):
         raise RuntimeError("apply: wanted the plan of the next consolidation, got one from before another was applied")
     ours = slice(None), slice(draft.slots)
-    kept = draft.lane & (ledger.tree.claims[:, : draft.slots, 0] == draft.generation)
+    kept = draft.lane & (ledger.generation[:, : draft.slots] == draft.generation)
     pinned = ledger.flags[ours] & PINNED
     draft.flags = (draft.flags & ~PINNED) | pinned
     for name in COLUMNS:
@@ -194,9 +194,9 @@ def _suspect(draft: Draft, flagged: Tensor, near: neighbours.Near | None) -> Non
     """Draft the suspicion W: the contradicted, and those whose future is."""
     suspicion = flagged.to(torch.float32)
     if draft.params.backup and near is not None:
-        alive, last = draft.fields["discount"] > 0, draft.suspicion if draft.params.warm else None
+        alive, last = draft.fields["discount"] > 0, draft.interference if draft.params.warm else None
         suspicion = interference.back_up(flagged, near, alive, draft.params.backup, draft.params.sweeps, last)
-    draft.suspicion = torch.where(draft.lane & draft.occupied, suspicion, draft.suspicion)
+    draft.interference = torch.where(draft.lane & draft.occupied, suspicion, draft.interference)
 
 
 def _uniform(memory: CrystalMemory, draft: Draft, stream: Stream, each: int) -> Tensor:

@@ -30,7 +30,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crystalrl import backends
+from crystalrl.backends import backend_for
 from crystalrl.dynamics import GLASS, LIQUID
 from crystalrl.memory.neighbours.exact import Near, chunks, distances
 
@@ -105,13 +105,13 @@ LOWEST = {"exists": LIQUID, "newer_majority": LIQUID, "fresh_mean": GLASS}
 
 def contradicted(rule: str, scene: Scene, epsilon: Tensor, delta_r: Tensor) -> Tensor:
     """bool[L, N]: flagged by the rule; epsilon and delta_r float32[L, 1]."""
-    flagged, pairs = torch.zeros_like(scene.occupied), backends.pairs_for(scene.state.device)
+    flagged, pairs = torch.zeros_like(scene.occupied), backend_for(scene.state.device).pairs
     if rule == "none":
         return flagged
     if rule == "newer_majority":  # it wants the latest first
         order = scene.birth.argsort(-1, descending=True)
         scene = scene.sorted(order)
-        pairs = pairs if hasattr(pairs, "votes") else None
+        pairs = None if pairs is None or pairs.votes is None else pairs
     asked = scene.phase >= LOWEST[rule]
     if pairs is not None:
         flagged = _judged(pairs, rule, scene, asked, epsilon, delta_r)
@@ -236,7 +236,7 @@ def spacing(scene: Scene, k: int, step: int | None = None, stop: int | None = No
         return torch.zeros(lanes, 1, device=scene.state.device)
     step, stop = step or -(-slots // SAMPLED), stop or slots
     asked, found = torch.arange(0, stop, step, device=scene.state.device), []
-    pairs = backends.pairs_for(scene.state.device) if not asked.is_cuda or lanes * len(asked) >= BUSY else None
+    pairs = backend_for(scene.state.device).pairs if not asked.is_cuda or lanes * len(asked) >= BUSY else None
     if pairs is not None:
         alike = (scene.action, scene.context, scene.discrete)
         kth = pairs.nearest(scene.state, scene.state, scene.liquid, asked, k, *alike)[1][..., -1]

@@ -42,8 +42,8 @@ def _rates(memory: CrystalMemory, draft: Draft, settled: Tensor) -> tuple[Tensor
     gain = memory.lane_value("alpha") * draft.utility * settled
     leak = memory.lane_value("leak")
     if draft.params.melt is None:
-        return gain, memory.lane_value("beta") * draft.suspicion + leak
-    return gain * (1 - draft.suspicion), memory.lane_value("melt") * draft.suspicion + leak
+        return gain, memory.lane_value("beta") * draft.interference + leak
+    return gain * (1 - draft.interference), memory.lane_value("melt") * draft.interference + leak
 
 
 def _settled(memory: CrystalMemory, draft: Draft, output: Mapping[str, Tensor]) -> Tensor:

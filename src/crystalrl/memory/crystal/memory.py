@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.dynamics import EMPTY, PHASES
+from crystalrl.lanes import per_lane
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.crystal import consolidate as consolidation
 from crystalrl.memory.crystal import episode_boost as returns
@@ -18,14 +19,12 @@ from crystalrl.memory.crystal.ledger import PINNED, CrystalLedger
 from crystalrl.memory.crystal.novelty import Grid
 from crystalrl.memory.crystal.report import Consolidation
 from crystalrl.memory.crystal.snapshot import Draft, Plan
-from crystalrl.memory.ledger import Ledger
 from crystalrl.memory.neighbours import graph_state as kept
 from crystalrl.memory.neighbours.features import Compared, Features
 from crystalrl.memory.neighbours.graph import Vicinity
 from crystalrl.memory.neighbours.groups import all_pairs, joined
 from crystalrl.memory.neighbours.index import have_faiss
 from crystalrl.memory.neighbours.neighbourhood import Surroundings, exact, needs_near
-from crystalrl.memory.prioritized import per_lane
 from crystalrl.memory.storage.checkpoint import CheckpointError
 from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED
 from crystalrl.memory.storage.spec import Shape, StorageOptions, StorageSpec
@@ -50,6 +49,9 @@ class CrystalMemory(Compared, ReplayMemory):
             report = memory.consolidate(agent.evaluate)
     """
 
+    params: CrystalParams
+    ledger: CrystalLedger
+
     def __init__(
         self,
         capacity: int,
@@ -59,12 +61,13 @@ class CrystalMemory(Compared, ReplayMemory):
         features: Features | None = None,
         **storage: Unpack[StorageOptions],
     ) -> None:
-        self.params: CrystalParams = params or CrystalParams()
-        spec = StorageSpec(capacity, **storage)
-        self.turns = torch.zeros(spec.lanes or 1, dtype=torch.int64, device=spec.device)
-        """Consolidations of each lane so far: also the tick of its noise, so that a lane is the same alone."""
-        super().__init__(spec)
+        params = params or CrystalParams()
+        super().__init__(StorageSpec(capacity, **storage))
+        self.params = params
         lanes, device = self.lanes, self.device
+        self.turns = torch.zeros(lanes, dtype=torch.int64, device=device)
+        """Consolidations of each lane so far: also the tick of its noise, so that a lane is the same alone."""
+        self.ledger = self._ledger()
         self._features = features
         self._lane_values = {
             name: per_lane(name, value, lanes, device)
@@ -84,7 +87,7 @@ class CrystalMemory(Compared, ReplayMemory):
         self.vicinity: Vicinity | None = None
         """Neighbour lists, where all pairs would be too many."""
 
-    def _ledger(self) -> Ledger:
+    def _ledger(self) -> CrystalLedger:
         liquid = self.params.caps(self.capacity)[0]
         if self.spec.envs * self.spec.n_step > liquid:
             wanted = f"envs × n_step = {self.spec.envs * self.spec.n_step}"
@@ -113,21 +116,19 @@ class CrystalMemory(Compared, ReplayMemory):
         recording = self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
         if not recording:
             self.ledger.reserve(self._width)  # an error here comes before anything has changed
-        if crystallization is not None:
-            self.ledger.incoming, self.ledger.trusted = self._checked_c(crystallization), True
-        try:
-            slots = super().add(transition, valid=valid)
-        finally:
-            if crystallization is not None:
-                self.ledger.incoming = torch.zeros(self.lanes, 1, device=self.device)
-                self.ledger.trusted = False
-                self.ledger.refresh_strata()  # glass or crystal may have come into being, liquid may be gone
+        slots = self._add(transition, valid, None if crystallization is None else self._checked_c(crystallization))
         if not recording:
             self._steps += self.spec.envs
         if self.params.every_episode:
             ended = self._flag(transition.terminated) | self._flag(transition.truncated)
             self.ended |= ended if ended.shape[-1] == 1 else ended.any(-1, keepdim=True)
         return slots
+
+    def _commit_one(self, c: Tensor | None) -> int:
+        return self.ledger.add_one(c)
+
+    def _commit(self, slots: Tensor, c: Tensor | None) -> None:
+        self.ledger.commit(slots, c)
 
     def _flag(self, flag: ArrayLike) -> Tensor:
         """bool[L, E], or [1, 1] for a single one."""
@@ -266,7 +267,7 @@ class CrystalMemory(Compared, ReplayMemory):
             raise ValueError("pin: wanted slots that hold an experience, got an empty or unknown one")
         flags = self.ledger.flags.gather(1, slots)
         self.ledger.flags.scatter_(1, slots, flags | PINNED if pinned else flags & ~PINNED)
-        self.ledger.enqueue()
+        self.ledger.rebuild_queue()
 
     def experiences(self, phase: str | None = None, lane: int = 0) -> dict[str, Any]:
         """The stored experiences of a lane, of one phase or all: obs, action, reward, next_obs, discount, terminated,

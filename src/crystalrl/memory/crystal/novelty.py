@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crystalrl.backends import GOLDEN, signed
+from crystalrl.backends.splitmix import GOLDEN, signed
 from crystalrl.random import mix
 
 ENOUGH = 1000

@@ -62,7 +62,7 @@ def phase_statistics(ledger: CrystalLedger) -> dict[str, Tensor]:
         "at_one": ((c >= 1) & occupied).sum(-1) / count,
     }
     solid = (phase > 1).sum(-1).clamp_min(1)
-    out["suspicion"] = (ledger.suspicion * (phase > 1)).sum(-1) / solid
+    out["suspicion"] = (ledger.interference * (phase > 1)).sum(-1) / solid
     for number in range(1, CRYSTAL + 1):
         name, mine = PHASES[number], phase == number
         members = mine.sum(-1)

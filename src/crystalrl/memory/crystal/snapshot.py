@@ -19,7 +19,7 @@ from crystalrl.memory.storage.arena import Arena
 if TYPE_CHECKING:
     from crystalrl.memory.crystal.memory import CrystalMemory
 
-COLUMNS = ("c", "utility", "error", "suspicion", "key", "streak", "flags", "updated")
+COLUMNS = ("c", "utility", "error", "interference", "key", "streak", "flags", "updated")
 """What a consolidation rewrites."""
 WHOLE = BLOCK
 """Up to so many slots all are looked at; of more, the blocks up to the last that is occupied."""
@@ -34,7 +34,7 @@ class Draft:
     c: Tensor
     utility: Tensor
     error: Tensor
-    suspicion: Tensor
+    interference: Tensor
     key: Tensor
     streak: Tensor
     flags: Tensor
@@ -55,7 +55,7 @@ class Draft:
         self.birth = ledger.birth[:, : self.slots].clone()
         self.boost = ledger.boost[:, : self.slots].clone() if self.params.boost else None
         self.phase: Tensor = ledger.phase[:, : self.slots]
-        self.generation = ledger.tree.claims[:, : self.slots, 0].clone()
+        self.generation = ledger.generation[:, : self.slots].clone()
         self.time, self.turns = memory.time.clone(), memory.turns.clone()
         self.ended, self.steps = memory.ended.clone(), steps
         self.read_from(memory.arena)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from crystalrl import backends
+from crystalrl.backends import backend_for
 from crystalrl.random import Stream, Streams, element_bits, normal_from_bits
 from crystalrl.types import Observation
 
@@ -133,7 +133,7 @@ def nearest(queries: Tensor, vectors: Tensor, occupied: Tensor, k: int) -> Near:
     k = min(k, max(slots - 1, 1))
     index = torch.zeros(lanes, slots, k, dtype=torch.int64, device=vectors.device)
     exists = torch.zeros(lanes, slots, k, dtype=torch.bool, device=vectors.device)
-    number, pairs = torch.arange(slots, device=vectors.device), backends.pairs_for(vectors.device)
+    number, pairs = torch.arange(slots, device=vectors.device), backend_for(vectors.device).pairs
     if pairs is not None:
         index, apart = pairs.nearest(queries, vectors, occupied, number, k)
         return Near(index, torch.isfinite(apart))
@@ -151,7 +151,7 @@ def median_spacing(vectors: Tensor, occupied: Tensor, most: int = 2048) -> Tenso
     rows = torch.arange(0, slots, max(1, -(-slots // most)), device=vectors.device)
     number = torch.arange(slots, device=vectors.device)
     spacing = torch.full((lanes, len(rows)), torch.nan, device=vectors.device)
-    pairs = backends.pairs_for(vectors.device)
+    pairs = backend_for(vectors.device).pairs
     if pairs is not None:
         closest = pairs.nearest(vectors, vectors, occupied, rows, 1)[1][..., 0]
         spacing = torch.where(occupied[:, rows] & torch.isfinite(closest), closest, torch.nan)

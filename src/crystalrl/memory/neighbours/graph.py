@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crystalrl import backends
+from crystalrl.backends import backend_for
 from crystalrl.memory.crystal import interference
 from crystalrl.memory.crystal.snapshot import Draft, padded
 from crystalrl.memory.neighbours import exact as neighbours
@@ -129,7 +129,7 @@ class Vicinity:
             self.epsilon = torch.where(due[:, None], spacing_of(self.states, draft), self.epsilon)
         steps = Steps(draft, self.memory.spec.envs)
         self._offer_steps(draft, new & ~asking, steps)
-        if self.ahead is not None and isinstance(self.index, search.Ivf) and backends.compiled_for(count.device):
+        if self.ahead is not None and isinstance(self.index, search.Ivf) and backend_for(count.device).graph:
             self._through_company(draft, asking, (turn, poor), steps)
         else:
             self._introduce(draft, self._ask(draft, asking | turn | poor, steps))

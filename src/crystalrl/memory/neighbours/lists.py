@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from crystalrl import backends
+from crystalrl.backends import backend_for
 
 AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 21}
 """Pairs whose distances are computed, or lists that are looked through, at once."""
@@ -44,11 +44,10 @@ class Lists:
 
     def forget(self, gone: Tensor, width: int) -> None:
         """Take out the slots that are gone, bool[L, W], and clear their own lists."""
-        if backends.compiled_for(gone.device) is not None:
-            from crystalrl.backends import numba_graph as compiled_lists
-
+        loops = backend_for(gone.device).graph
+        if loops is not None:
             for lists, mine in zip(self.index.numpy(), gone.numpy(), strict=True):
-                compiled_lists.forget(lists[:width], mine)
+                loops.forget(lists[:width], mine)
             self.index[:, width:] = -1
             return
         self.index[:, :width].masked_fill_(gone[..., None], -1)

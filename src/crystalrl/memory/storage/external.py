@@ -15,7 +15,7 @@ from torch import Tensor
 from crystalrl.memory import CrystalMemory
 from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED
 from crystalrl.memory.storage.spec import StorageOptions
-from crystalrl.params import CrystalParams, floats
+from crystalrl.params import CrystalParams
 
 Fetch = Callable[[Tensor], Mapping[str, Any]]
 """Slots int64[M] → obs, action, reward, next_obs, terminated, truncated, each [M, …] (observations may be dicts)."""
@@ -92,11 +92,6 @@ def borrow(
     return memory
 
 
-def anchored(params: CrystalParams) -> bool:
-    """Whether anything pulls, or asks whether outputs have settled."""
-    return any(floats(params.kappa)) or params.settle is not None
-
-
 def store(memory: CrystalMemory, write: Callable[[Tensor], None], ended: Tensor) -> Tensor:
     """Slots int64[M] for M new experiences, which `write` stores there; ended bool[M] says which end an episode.
 
@@ -105,10 +100,10 @@ def store(memory: CrystalMemory, write: Callable[[Tensor], None], ended: Tensor)
     count, ledger = len(ended), memory.ledger
     ledger.reserve(count)
     memory.time += count
-    slots: Tensor = ledger.place(torch.ones(1, count, dtype=torch.bool))
+    slots = ledger.allocate(torch.ones(1, count, dtype=torch.bool))
     write(slots[0])
     memory.arena.columns.clear()
-    ledger.written(slots)
+    ledger.commit(slots)
     memory.steps += count
     if memory.params.every_episode:
         memory.ended |= ended.any()
