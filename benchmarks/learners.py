@@ -32,7 +32,7 @@ DESIGNS: dict[str, dict[str, Any]] = {
 LANES = (1, 16, 128, 416)
 
 
-def ready(design: str, lanes: int, device: str) -> Learner:
+def ready(design: str, lanes: int, device: str) -> Trainer:
     """A learner whose memories are full."""
     (group,) = plan({"row": RunSpec("nav-8", seeds=tuple(range(lanes)), capacity=4000, **DESIGNS[design])})
     learner = Trainer(group, torch.device(device))

@@ -237,6 +237,11 @@ class CrystalParams:
         crystal = min(crystal, slots - 1 - glass)
         return slots - glass - crystal, glass, crystal
 
+    @property
+    def uses_anchors(self) -> bool:
+        """Whether anything pulls outputs towards their anchors, or asks whether outputs have settled."""
+        return any(floats(self.kappa)) or self.settle is not None
+
     def describe(self, slots: int, utility: float = 0.5, interference: float = 0.0) -> str:
         """What these numbers mean, in words: times in environment steps for an experience of the given utility."""
         gain, loss, steps = self._rates(utility, interference, slots)

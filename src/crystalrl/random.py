@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crystalrl import backends
-from crystalrl.backends import GOLDEN, MIX_1, MIX_2, mix_int, signed
+from crystalrl.backends import backend_for
+from crystalrl.backends.splitmix import GOLDEN, MIX_1, MIX_2, mix_int, signed
 
 WHOLE = 16
 """Lanes are padded to a multiple of this many float64 values, so that CPU functions see whole vectors only."""
@@ -103,7 +103,7 @@ class Streams:
     def __init__(self, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
         self.device = torch.device(device)
         self.ticks = torch.zeros(len(Stream), dtype=torch.int64, device=self.device)
-        self._kernels = backends.of(self.device)
+        self._loops = backend_for(self.device).streams
         self._ticks: NDArray[np.int64] = (
             self.ticks.numpy() if self.device.type == "cpu" else np.empty(0, dtype=np.int64)
         )
@@ -116,7 +116,7 @@ class Streams:
         self.keys = torch.tensor(keys, dtype=torch.int64, device=self.device)
         self._unsigned = self.keys.cpu().numpy().view(np.uint64)
 
-    def next_start(self, stream: Stream) -> Tensor:
+    def next_start(self, stream: int) -> Tensor:
         """int64[L] starts for `element_bits`; advances the stream by one tick."""
         start = start_of(self.keys[stream], self.ticks[stream])
         self.ticks[stream] += 1
@@ -126,26 +126,26 @@ class Streams:
         """int64[L] starts for `element_bits` at each lane's own tick int64[L]; does not advance the stream."""
         return start_of(self.keys[stream], tick)
 
-    def advance(self, stream: Stream) -> tuple[NDArray[np.uint64], np.uint64]:
+    def advance(self, stream: int) -> tuple[NDArray[np.uint64], np.uint64]:
         """Keys of all lanes and the tick of a stream, for the CPU kernels; advances by one tick."""
         tick = self._ticks[stream].astype(np.uint64)
         self._ticks[stream] += 1
         return self._unsigned[stream], tick
 
-    def uniform(self, stream: Stream, size: int) -> Tensor:
+    def uniform(self, stream: int, size: int) -> Tensor:
         """float64[L, size] in [0, 1); one tick."""
-        if self._kernels is not None:
+        if self._loops is not None:
             out = np.empty((len(self.seeds), size))
-            self._kernels.fill_uniform(*self.advance(stream), out)
+            self._loops.fill_uniform(*self.advance(stream), out)
             return torch.from_numpy(out)
         element = torch.arange(size, device=self.device)
         return to_unit(element_bits(self.next_start(stream)[:, None], element))
 
     def integers(self, stream: Stream, size: int, count: Tensor) -> Tensor:
         """int64[L, size] uniform in 0 … count − 1, count int64[L]; one tick."""
-        if self._kernels is not None:
+        if self._loops is not None:
             out = np.empty((len(self.seeds), size), np.int64)
-            self._kernels.fill_integers(*self.advance(stream), count.numpy(), out)
+            self._loops.fill_integers(*self.advance(stream), count.numpy(), out)
             return torch.from_numpy(out)
         return (self.uniform(stream, size) * count[:, None]).to(torch.int64)
 

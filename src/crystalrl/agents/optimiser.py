@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from crystalrl import backends
 from crystalrl.agents.networks import row_norm
+from crystalrl.backends import backend_for
 from crystalrl.lanes import PerLane, per_lane
 
 BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
@@ -45,16 +45,16 @@ class LaneAdam:
         self.factor, self.horizon = SCHEDULES[schedule], horizon
         self.first, self.second = torch.zeros_like(theta), torch.zeros_like(theta)
         self.steps = torch.zeros((), dtype=torch.int64, device=theta.device)
-        self._fused = backends.fused_for(theta.device)
+        self._kernel = backend_for(theta.device).adam
 
     @torch.no_grad()
     def step(self, theta: Tensor, gradient: Tensor, when: Tensor | None = None) -> None:
         """Move theta [L, P] in place against the gradient [L, P]; `when`, a scalar 0 or 1: at 0 nothing changes."""
         rate = self.rate if self.factor is None else self.rate * self.factor(self.steps / self.horizon)
         self.steps += 1 if when is None else when.to(torch.int64)
-        if self._fused is not None:
+        if self._kernel is not None:
             moments = (self.first, self.second)
-            self._fused.adam.step(theta, gradient, *moments, rate, self.steps, when, (BETA1, BETA2), EPS)
+            self._kernel(theta, gradient, *moments, rate, self.steps, when, (BETA1, BETA2), EPS)
             return
         if when is None:
             self.first.lerp_(gradient, 1 - BETA1)

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 import torch
 
 from crystalrl.memory import Consolidation, CrystalMemory
-from crystalrl.params import CrystalParams, floats
 from crystalrl.types import Evaluate
 
 
@@ -23,11 +22,6 @@ def require(package: str, extra: str) -> None:
         raise ImportError(
             f"crystalrl.integrations.{extra}: wanted {package}, got none: pip install 'crystalrl[{extra}]'"
         )
-
-
-def anchored(params: CrystalParams) -> bool:
-    """Whether a memory needs the network's outputs: to pull towards them, or to see whether they have settled."""
-    return any(floats(params.kappa)) or params.settle is not None
 
 
 def consolidate(memory: CrystalMemory, evaluate: Evaluate) -> Consolidation:

@@ -9,10 +9,9 @@ from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from crystalrl import backends
+from crystalrl.backends import backend_for
 from crystalrl.memory.ledger import Ledger
 from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.arena import Arena
@@ -47,7 +46,7 @@ class ReplayMemory:
         self.spec = spec
         self.lanes, self.capacity = spec.lanes or 1, spec.capacity
         self.device = torch.device(spec.device)
-        self._kernels, self._fused = backends.of(self.device), backends.fused_for(self.device)
+        self.backend = backend_for(self.device)
         self.deliver = torch.device(spec.deliver) if spec.deliver is not None else self.device
         """Device of the batches that `sample` returns."""
         self.streams = Streams(spec.seeds, self.device)
@@ -56,7 +55,7 @@ class ReplayMemory:
         self.windows = NStep(spec, self.packer.layout) if spec.n_step > 1 else None
         self.time = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         self._numpy_time = self.time.numpy() if self.device.type == "cpu" else np.empty(0)
-        self._single = self._kernels is not None and self.lanes == spec.envs == spec.n_step == 1
+        self._single = self.backend.on_host and self.lanes == spec.envs == spec.n_step == 1
         self._all_valid = torch.ones(self.lanes, spec.envs, dtype=torch.bool, device=self.device)
         self._filled = False
         """Whether every lane is known to hold an experience."""
@@ -201,28 +200,10 @@ class ReplayMemory:
         if slots.dtype != torch.int64 or not error.is_floating_point():
             raise TypeError(f"update: wanted an int64 index and floating td_error, got {slots.dtype} and {error.dtype}")
         inner, error = slots.view(self.lanes, -1), error.reshape(self.lanes, -1)
-        if self._fused is not None:
-            return inner, self._fused.magnitude(error, inner, self.capacity, self.packer.corrupt)
-        if self._kernels is None:
-            on_device = error.abs().to(torch.float32).view(self.lanes, -1)
-            self.packer.corrupt |= ~torch.isfinite(on_device).all()
-            return inner, on_device
-        magnitude = self._examined(inner.numpy(), error.to(torch.float32).numpy())
-        if not self.ledger.holds(inner):
+        magnitude = self.backend.writes.magnitude(error, inner, self.capacity, self.packer.corrupt)
+        if self.backend.on_host and not self.ledger.holds(inner):
             raise ValueError("index: wanted slots that hold an experience, got empty ones (from before a clear?)")
-        return inner, torch.from_numpy(magnitude).view(self.lanes, -1)
-
-    def _examined(self, slots: NDArray[np.int64], error: NDArray[np.float32]) -> NDArray[np.float32]:
-        """|error| after slots out of range and errors that are not finite were refused."""
-        if not slots.size:
-            raise ValueError("update: wanted at least one entry, got none")
-        magnitude = np.empty(slots.size, np.float32)
-        low, high, finite = self._kernels.examine(slots.reshape(-1), error.reshape(-1), magnitude)
-        if low < 0 or high >= self.capacity:
-            raise ValueError(f"index: wanted slots from 0 to {self.capacity - 1}, got {low} … {high}")
-        if not finite:
-            raise ValueError("td_error: wanted finite numbers of float32, got NaN or infinity")
-        return magnitude
+        return inner, magnitude
 
     def consolidate(self, evaluate: Evaluate) -> Any:
         """Nothing to consolidate: returns None."""

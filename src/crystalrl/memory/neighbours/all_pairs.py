@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from crystalrl.backends.protocols import Pairs
 from crystalrl.memory.neighbours.contradiction import contradicted
 from crystalrl.memory.neighbours.epsilon import Scales
 from crystalrl.memory.neighbours.exact import Near, moments, nearest
@@ -60,7 +60,7 @@ class AllPairs:
     """The search over all pairs. Lanes of different widths are searched one after another, so that each lane sees what
     it would see alone."""
 
-    def __init__(self, params: CrystalParams, features: Features, scales: Scales, pairs: ModuleType | None) -> None:
+    def __init__(self, params: CrystalParams, features: Features, scales: Scales, pairs: Pairs | None) -> None:
         self.params, self.features, self.scales, self.pairs = params, features, scales, pairs
 
     def search(self, view: View, lanes: Tensor) -> Found:
