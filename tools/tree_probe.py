@@ -27,9 +27,9 @@ LISTS_FROM = 16
 """Memories of the cases with neighbour lists keep them from this number of slots on."""
 ENVIRONMENT = {
     "numba": {},
-    "numpy": {"CRYSTALRL_NUMBA": "0"},
+    "numpy": {"CRYSTALRL_NUMBA": "0", "CRYSTALRL_BACKEND": "numpy"},
     "torch": {"CRYSTALRL_BACKEND": "torch"},
-    "triton": {"CRYSTALRL_TRITON": "cpu", "TRITON_INTERPRET": "1"},
+    "triton": {"CRYSTALRL_TRITON": "cpu", "CRYSTALRL_BACKEND": "triton", "TRITON_INTERPRET": "1"},
 }
 """Variables that select each backend."""
 
