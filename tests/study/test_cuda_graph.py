@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 from crystalrl import random as random_module
 from crystalrl.agents import DQN, SAC, TD3, DQNParams, Rainbow, RainbowParams, SACParams, Spaces, TD3Params
 from crystalrl.memory.crystal import ledger as crystal_ledger
-from crystalrl.memory.storage import pack as intake
+from crystalrl.memory.storage import pack
 from crystalrl.random import Stream
 from crystalrl.study.cuda_graph import BURN_IN, Captured
 from crystalrl.study.plan import plan
@@ -54,8 +54,8 @@ def _without_values(monkeypatch: pytest.MonkeyPatch) -> None:
 
     ledger = crystal_ledger.CrystalLedger
     monkeypatch.setattr(random_module.Streams, "__init__", streams)
-    monkeypatch.setattr(intake.Intake, "__init__", border)
-    monkeypatch.setattr(intake.Intake, "pack", intake.Intake._pack_on_device)
+    monkeypatch.setattr(pack.Packer, "__init__", border)
+    monkeypatch.setattr(pack.Packer, "pack", pack.Packer._pack_on_device)
     monkeypatch.setattr(ledger, "enqueue", lambda self: setattr(self, "_room", 1 << 30))
     monkeypatch.setattr(ledger, "refresh_strata", lambda self: setattr(self, "_liquid_was_empty", False))
 

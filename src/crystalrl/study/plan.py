@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from crystalrl.backends import mix_int
+from crystalrl.backends.splitmix import mix_int
 from crystalrl.study.metrics import first_pass
 from crystalrl.study.registry import kinds_of
 from crystalrl.study.spec import SECTIONS, RunSpec

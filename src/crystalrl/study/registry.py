@@ -17,7 +17,7 @@ from crystalrl.memory.prioritized import PrioritizedParams
 from crystalrl.memory.reservoir import ReservoirParams
 from crystalrl.memory.storage.spec import Shape, StorageOptions
 from crystalrl.methods import EWC, Distill, DistillParams, EWCParams, Method
-from crystalrl.params import CrystalParams, floats
+from crystalrl.params import CrystalParams
 from crystalrl.random import Streams
 from crystalrl.study.spec import RunSpec, unknown
 from crystalrl.suites import classic
@@ -80,8 +80,7 @@ class CrystalKind(MemoryKind):
         self, capacity: int, preset: str, values: Values, storage: StorageOptions, anchors: Mapping[str, Shape]
     ) -> ReplayMemory:
         params = self.settings(preset, values)
-        anchored = any(floats(params.kappa)) or params.settle is not None
-        return CrystalMemory(capacity, params=params, anchor=anchors if anchored else None, **storage)
+        return CrystalMemory(capacity, params=params, anchor=anchors if params.uses_anchors else None, **storage)
 
 
 def _notation(value: Any) -> Any:

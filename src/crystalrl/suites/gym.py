@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crystalrl.backends import mix_int
+from crystalrl.backends.splitmix import mix_int
 from crystalrl.random import Stream
 from crystalrl.suites.base import Policy, Shape
 from crystalrl.suites.worker import Request
