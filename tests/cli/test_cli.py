@@ -82,7 +82,7 @@ def test_an_agent_that_does_not_fit_the_actions_is_refused(capsys: pytest.Captur
     assert "agent: wanted one for box actions (1,), such as sac" in capsys.readouterr().out
 
 
-def test_values_are_read_as_numbers_truth_values_and_words() -> None:
+def test_values_are_read_as_numbers_booleans_and_words() -> None:
     rest, sections = cli.take_sections(
         ["run", "nav-2", "--params.k", "3", "--params.backup=.5", "--method-params.online", "true", "--seeds", "1"]
     )
@@ -108,7 +108,7 @@ rows.PER = { suite = "nav-1", steps = 80, capacity = 64, batch = 16, episodes = 
 """
 
 
-def test_a_study_that_was_stopped_in_its_first_table_is_reported_as_far_as_it_is_and_resumed_to_the_last(
+def test_an_interrupted_study_is_reported_so_far_and_resumed_to_its_last_table(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("two.toml").write_text(TWO)

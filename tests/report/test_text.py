@@ -11,7 +11,7 @@ from crystalrl.study.table_files import packed, read_part, write_part
 from tests.made_up_results import MEANS
 
 
-def test_without_tuning_seeds_every_value_is_a_row_of_its_own(folder: Path) -> None:
+def test_without_tuning_seeds_every_value_is_a_separate_row(folder: Path) -> None:
     spec = folder / "spec.toml"
     spec.write_text(spec.read_text().replace("tuning_seeds = [1000, 1001]", "tuning_seeds = []"))
     results = load_results(folder)

@@ -54,7 +54,7 @@ def test_every_metric_of_the_family_is_adjusted_with_the_others(folder: Path) ->
 
 
 def test_orders_are_read_in_training_order_and_averaged_per_seed(tmp_path: Path) -> None:
-    """A made-up learner: .9 on the task it learnt last, .5 on what it learnt before; order 1 gives a bit more."""
+    """Made-up learners: .9 on the last task, .5 on the earlier ones; order 1 scores slightly higher."""
     spec = RunSpec(**{**SMALL, "suite": "nav-3", "seeds": (4, 6), "orders": 2})
     table = Table("", {"VR": spec})
     store, (group,) = Store(tmp_path, table.to_toml()), plan(table.runs())

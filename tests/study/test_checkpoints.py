@@ -187,5 +187,5 @@ def test_a_process_that_is_killed_again_and_again_and_resumed_stores_the_same_by
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suite", LINES)
-def test_twenty_five_random_moments_of_kill_nine_change_nothing(suite: str, tmp_path: Path) -> None:
+def test_kill_nine_at_twenty_five_random_moments_changes_nothing(suite: str, tmp_path: Path) -> None:
     killed_and_resumed(LINES[suite], 25, tmp_path)

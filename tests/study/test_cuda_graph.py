@@ -1,4 +1,4 @@
-"""A step of learning never asks the host: shown on the meta device, whose tensors have no values to ask for."""
+"""Training steps never synchronise with the host: shown on the meta device, whose tensors have no values."""
 
 from typing import Any
 
@@ -26,12 +26,14 @@ class Seeds(list[int]):
 
 
 class OnlyHere(TorchDispatchMode):
-    """Raises if an operation touches a tensor of the host."""
+    """Raises if an operation touches a host tensor."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         for leaf in tree_leaves((args, kwargs, out)):
-            assert not isinstance(leaf, torch.Tensor) or leaf.device.type == "meta", f"{func} reads or writes the host"
+            assert not isinstance(leaf, torch.Tensor) or leaf.device.type == "meta", (
+                f"{func} reads or writes a host tensor"
+            )
         return out
 
 
@@ -59,7 +61,7 @@ def _without_values(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Recording:
-    """Stands for a CUDA graph: what is done inside `torch.cuda.graph` must not be executed; here it is only counted."""
+    """Stands in for a CUDA graph: counts replays and executes nothing."""
 
     def __init__(self) -> None:
         self.replays = 0
@@ -68,7 +70,7 @@ class Recording:
         self.replays += 1
 
 
-def test_every_call_is_executed_once_and_the_recording_itself_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_call_is_executed_once_and_recording_executes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     captured = Captured(lambda: seen.append("step"), torch.device("meta"))
     captured.records = True
@@ -145,9 +147,9 @@ def test_a_recorded_run_learns_as_well_as_one_on_the_cpu(design: dict[str, objec
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize(("suite", "agent"), [("pendulum-2", "sac"), ("minatar-breakout", "rainbow")])
-def test_environments_outside_are_met_between_two_recordings(suite: str, agent: str, monkeypatch: Any) -> None:
-    """Acting and storing are recorded, each on its own: the same experiences as without recordings. (Nothing is learnt
-    meanwhile: a recorded product of matrices may round differently.)
+def test_environments_on_the_host_step_between_two_recordings(suite: str, agent: str, monkeypatch: Any) -> None:
+    """Acting and storing are recorded separately: the same experiences as without recordings. (There are no updates: a
+    recorded matrix product may round differently.)
     """
     monkeypatch.undo()
     fields = {"steps": 4000, "capacity": 1000, "batch": 32, "envs": 2, "agent": agent, "memory": "prioritized"}

@@ -20,7 +20,7 @@ def test_every_built_in_study_is_unchanged_by_writing_and_reading_it() -> None:
             assert again.runs() == table.runs()
 
 
-def test_a_table_refuses_what_would_make_it_unfair_or_unclear() -> None:
+def test_a_table_refuses_unfair_or_ambiguous_definitions() -> None:
     row = {"suite": "nav-2", "seeds": "0:4"}
     with pytest.raises(ValueError, match=r"^tuning_seeds: wanted seeds that are not reported"):
         table_from({"tuning_seeds": "3:5", "rows": {"VR": row}})
@@ -45,7 +45,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load_study(str(tmp_path / "none.toml"))
 
 
-def test_an_ablation_is_another_row_with_a_change_and_all_are_trained_in_one_run() -> None:
+def test_an_ablation_is_a_row_with_a_change_and_all_are_trained_in_one_run() -> None:
     rows = {
         "paper": {"suite": "nav-2", "memory": "crystal", "preset": "paper", "params": {"every": 200, "alpha": 0.1}},
         "no gate": {"of": "paper", "params": {"gate": 0.0}},

@@ -1,4 +1,4 @@
-"""Execution: continued where it stopped, here and on a real Ray cluster, with the same scores."""
+"""Execution continues where it stopped, here and on a real Ray cluster, with the same scores."""
 
 import os
 import signal
@@ -79,7 +79,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 def workers() -> list[int]:
-    """The processes of Ray that run one of our tasks now."""
+    """Ray processes that run one of our tasks now."""
     found = []
     for entry in Path("/proc").iterdir():
         try:

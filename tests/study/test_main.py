@@ -49,7 +49,7 @@ def study(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_study_needs_nothing_but_torch_and_numpy_and_its_parts_join_those_of_another_machine(
+def test_a_study_needs_only_torch_and_numpy_and_its_parts_combine_with_those_of_another_machine(
     study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = [str(study), "--out", str(tmp_path / "out"), "--device", "cpu"]

@@ -1,4 +1,4 @@
-"""The loop, end to end on small runs."""
+"""The training loop, end to end on small runs."""
 
 import pytest
 import torch
@@ -47,7 +47,7 @@ def _final_state(group) -> torch.Tensor:
 
 
 def practise(trainer: Trainer, steps: int, idle: int) -> None:
-    """So many steps, learning after the first few."""
+    """Take this many steps, with updates after the first `idle`."""
     for step in range(steps):
         trainer.collect()
         if step > idle:

@@ -30,7 +30,7 @@ def test_seeds_are_written_as_ranges_and_lists() -> None:
         parse_seeds("few")
 
 
-def test_one_at_a_time_varies_every_listed_value_from_the_first_ones_and_is_never_tuned() -> None:
+def test_grid_each_varies_one_value_at_a_time_from_the_first_ones_and_is_never_tuned() -> None:
     spec = RunSpec("nav-2", memory="crystal", grid="each", params={"alpha": [0.2, 0.1, 0.4], "kappa": [0.1, 0.3]})
     assert {label: (s.params["alpha"], s.params["kappa"]) for label, s in spec.cells().items()} == {
         "": (0.2, 0.1), "alpha=0.1": (0.1, 0.1), "alpha=0.4": (0.4, 0.1), "kappa=0.3": (0.2, 0.3),

@@ -30,7 +30,7 @@ def environment(world, row: int = 0):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_every_suite_shows_what_it_says(name: str) -> None:
+def test_every_suite_has_the_shapes_and_tasks_it_declares(name: str) -> None:
     check_suite(name)
     made = suite(name, [0, 1])
     assert made.tasks == stage_tasks(name)
@@ -66,7 +66,7 @@ def test_a_family_is_gymnasium_s_environment_with_its_own_seeds() -> None:
             obs, _ = twin.reset(seed=reset_seed(base, int(world.pool.arrays["episode"][0])))
 
 
-def test_tasks_have_their_own_physics_the_first_as_it_is_and_the_same_however_many() -> None:
+def test_tasks_differ_in_physics_the_first_is_unchanged_and_none_depends_on_their_number() -> None:
     few, many = suite("pendulum-2", [3, 4]), suite("pendulum-5", [4])
     assert few.stages[1] == many.stages[0][:2]
     assert few.stages[0][1].physics != few.stages[1][1].physics
@@ -83,7 +83,7 @@ def test_tasks_have_their_own_physics_the_first_as_it_is_and_the_same_however_ma
 
 
 @pytest.mark.parametrize("name", ["cartpole-2", "pendulum-2"])
-def test_every_second_task_takes_its_actions_mirrored(name: str) -> None:
+def test_every_second_task_has_mirrored_actions(name: str) -> None:
     made = suite(name, [0])
     mirrored = made.stages[0][1]
     plain = GymSuite([[mirrored, replace(mirrored, flip=False)]], made.sizes, [0])
@@ -100,7 +100,7 @@ def test_every_second_task_takes_its_actions_mirrored(name: str) -> None:
     assert not torch.equal(seen[0], seen[2])
 
 
-def test_smaller_tasks_are_padded_and_surplus_actions_mean_the_first_again() -> None:
+def test_smaller_tasks_are_padded_and_surplus_actions_wrap_around() -> None:
     made = suite("classic-discrete", [0])
     assert (made.sizes.obs, made.action, made.obs) == ((6,), 3, (8,))
     world = made.world(1)
@@ -113,7 +113,7 @@ def test_smaller_tasks_are_padded_and_surplus_actions_mean_the_first_again() -> 
     assert torch.equal(world.step(torch.tensor([[0]])).next_obs, first)
 
 
-def test_the_id_is_shown_behind_vectors_and_not_at_all_when_hidden() -> None:
+def test_the_task_id_follows_vector_observations_unless_it_is_hidden() -> None:
     shown, hidden = suite("cartpole-3", [0]), suite("cartpole-3-hidden", [0])
     assert (shown.obs, hidden.obs, hidden.context) == ((7,), (4,), False)
     worlds = [made.world(1) for made in (shown, hidden)]
@@ -124,7 +124,7 @@ def test_the_id_is_shown_behind_vectors_and_not_at_all_when_hidden() -> None:
     assert worlds[1].context is None
 
 
-def test_games_fill_the_first_channels_and_repeat_from_their_seed() -> None:
+def test_games_fill_the_first_channels_and_are_reproducible_from_their_seed() -> None:
     made = suite("minatar-5", [0])
     world, random = made.world(1), torch.Generator().manual_seed(0)
     for stage, game in enumerate(GAMES):
@@ -160,7 +160,7 @@ def test_scores_are_returns_scaled_by_the_task_or_successes() -> None:
     assert evaluator.score(still, mixed).tolist() == [[0.0, 2.0], [10.0, 0.0]]
 
 
-def test_a_score_repeats_itself_and_the_other_lanes_do_not_matter() -> None:
+def test_a_score_is_reproducible_and_independent_of_other_lanes() -> None:
     made, alone = suite("cartpole-2", [3, 4]), suite("cartpole-2", [4])
     evaluator = made.evaluator(5)
     scores = [evaluator.score(still, every_stage(made, 2, "cpu")) for _ in range(2)]
@@ -168,8 +168,8 @@ def test_a_score_repeats_itself_and_the_other_lanes_do_not_matter() -> None:
     assert torch.equal(scores[0][1:], alone.evaluator(5).score(still, every_stage(alone, 1, "cpu")))
 
 
-def test_stages_are_played_side_by_side_and_score_as_one_after_the_other() -> None:
-    """Episodes end at different times, and the policy, which remembers nothing, is asked only where some still run."""
+def test_stages_played_in_parallel_score_the_same_as_in_sequence() -> None:
+    """Episodes end at different times; the policy, which has no state, is called only for stages that still run."""
 
     def leaning(obs: torch.Tensor, context: torch.Tensor | None) -> torch.Tensor:
         asked.append(obs.shape[1])
@@ -200,11 +200,11 @@ def test_a_random_policy_scores_about_zero(name: str) -> None:
     assert score.abs().max() < 0.15
 
 
-def test_one_number_steers_every_task_of_classic() -> None:
+def test_one_number_controls_every_task_of_classic() -> None:
     made = suite("classic", [0])
     assert (made.sizes.obs, made.action) == ((6,), (1,))
     world = made.world(1)
-    for stage, count in ((0, 2), (1, 3)):  # CartPole and Acrobot count their actions
+    for stage, count in ((0, 2), (1, 3)):  # CartPole and Acrobot have discrete actions
         world.reset(torch.tensor([stage]))
         slots = world.pool._slots
         numbers = (np.arange(12, dtype=np.float32) + 0.5) / 6 - 1
@@ -212,7 +212,7 @@ def test_one_number_steers_every_task_of_classic() -> None:
         assert meant == [0, *np.repeat(np.arange(count), 12 // count), count - 1]
 
 
-def test_any_environment_of_gymnasium_is_a_suite_as_it_is() -> None:
+def test_any_gymnasium_environment_is_a_suite() -> None:
     made = suite("gym:Acrobot-v1", [3])
     assert (made.obs, made.action, made.tasks) == ((6,), 3, (0,))
     world, family = made.world(1), suite("acrobot", [3]).world(1)

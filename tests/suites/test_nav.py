@@ -38,7 +38,7 @@ def test_hidden_tasks_show_landmarks_instead_of_an_id_and_carry_no_context() -> 
     assert len(torch.stack(sights).unique(dim=0)) == 3
 
 
-def test_lanes_have_their_own_tasks_and_a_seed_always_has_the_same() -> None:
+def test_lanes_have_their_own_tasks_which_depend_only_on_the_seed() -> None:
     one, two = Nav("nav-2", [5, 6]), Nav("nav-2", [6])
     assert not torch.equal(one.goal[0], one.goal[1])
     assert torch.equal(one.goal[1], two.goal[0])
@@ -56,7 +56,7 @@ def walk_home(suite: Nav, stage: int) -> object:
     return policy
 
 
-def test_who_knows_goal_and_permutation_always_arrives_and_who_stands_still_seldom() -> None:
+def test_an_optimal_policy_always_reaches_the_goal_and_standing_still_rarely_does() -> None:
     suite = Nav("nav-2", list(range(8)))
     evaluator, stages = suite.evaluator(32), every_stage(suite, 8, "cpu")
     assert evaluator.score(walk_home(suite, 1), stages)[:, 1].mean() > 0.99
@@ -65,7 +65,7 @@ def test_who_knows_goal_and_permutation_always_arrives_and_who_stands_still_seld
     assert stand[:, 1].mean() < 0.2
 
 
-def test_a_score_repeats_itself_and_does_not_disturb_learning() -> None:
+def test_a_score_is_reproducible_and_does_not_disturb_training() -> None:
     suite = Nav("nav-2", [0, 1])
     world, evaluator, stages = suite.world(4), suite.evaluator(8), every_stage(suite, 2, "cpu")
     policy = walk_home(suite, 0)
@@ -76,7 +76,7 @@ def test_a_score_repeats_itself_and_does_not_disturb_learning() -> None:
     assert torch.equal(world.position, position)
 
 
-def test_an_episode_ends_at_the_goal_or_after_forty_steps_and_only_the_goal_ends_the_future() -> None:
+def test_an_episode_terminates_at_the_goal_or_is_truncated_after_forty_steps() -> None:
     suite = Nav("nav-1", [3])
     world = suite.world(16)
     world.reset(torch.tensor([0]))

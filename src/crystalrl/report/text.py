@@ -20,7 +20,7 @@ from crystalrl.study.stats import (
 
 DEFINITIONS = {
     "AP": "mean final score over all tasks, each in its last definition",
-    "IQM": "mean of the middle half of these scores",
+    "IQM": "mean of the middle half of all final scores",
     "BT": "change since a task was learnt; negative is forgetting",
     "before": "AP before any task was redefined",
     "adapted": "score on the redefined tasks right after learning them",
