@@ -5,7 +5,7 @@
 
 `run` feeds memories of every kind, hashes all that can be observed, and saves each memory halfway to FOLDER. `resume`
 goes on from the files in FOLDER, which another checkout may have saved. Both print JSON: case → what → hash.
-Only the public API is used; `lists_kept`, `torch_only` and `background` handle what it does not offer in every checkout.
+Only the public API is used, but for `lists_kept`, `torch_only` and `background`, which also know older checkouts.
 """
 
 from __future__ import annotations
