@@ -249,7 +249,7 @@ class ReplayMemory:
             odd = sorted(set(state) ^ set(own))
             raise ValueError(f"state: wanted the tensors of {type(self).__name__}, got others: {', '.join(odd[:6])}")
         for name, tensor in own.items():
-            _refuse_other(name, tensor, state[name])
+            checkpoint.refuse_other(name, tensor, state[name])
         self.clear()
         self.ledger.forget_draws()
         for name, tensor in own.items():
@@ -281,14 +281,6 @@ class ReplayMemory:
     def _header(self) -> dict[str, Any]:
         params = asdict(self.params) if is_dataclass(self.params) and not isinstance(self.params, type) else {}
         return {"kind": type(self).__name__, "structure": storage_to_json(self.spec), "params": params}
-
-
-def _refuse_other(name: str, own: Tensor, given: Tensor) -> None:
-    wanted, got = list(own.shape), list(given.shape)
-    if ".slot." in name and len(got) > 1 and got[1] <= wanted[1]:
-        got[1] = wanted[1]
-    if wanted != got or own.dtype != given.dtype:
-        raise ValueError(f"state {name}: wanted {own.dtype} {wanted}, got {given.dtype} {list(given.shape)}")
 
 
 def load_memory(path: str | PathLike[str], device: str | torch.device = "cpu") -> ReplayMemory:

@@ -6,18 +6,6 @@ import torch
 from torch import Tensor
 
 from crystalrl.memory.crystal.ledger import CrystalLedger
-from crystalrl.memory.storage.spec import StorageSpec
-from crystalrl.types import ArrayLike
-
-
-def checked_return(spec: StorageSpec, episode_return: ArrayLike) -> Tensor:
-    """float32[L, E]."""
-    lanes = spec.lanes or 1
-    value = torch.as_tensor(episode_return, dtype=torch.float32, device=spec.device)
-    wanted = (lanes, spec.envs) if spec.lanes is not None else (spec.envs,)
-    if (value.dim() and tuple(value.shape) != wanted) or not bool(torch.isfinite(value).all()):
-        raise ValueError(f"episode_return: wanted finite numbers of shape {wanted}, got {episode_return!r}")
-    return value.expand(wanted).reshape(lanes, spec.envs)
 
 
 def boost(ledger: CrystalLedger, reward: Tensor, gamma: float, ended: Tensor, returns: Tensor, started: Tensor) -> None:

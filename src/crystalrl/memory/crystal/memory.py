@@ -10,15 +10,15 @@ from typing import Any, ClassVar, Self, Unpack
 import torch
 from torch import Tensor
 
-from crystalrl.dynamics import EMPTY
 from crystalrl.lanes import per_lane
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.crystal import report
 from crystalrl.memory.crystal.anchors import Anchors
 from crystalrl.memory.crystal.consolidate import plan, write
 from crystalrl.memory.crystal.contents import contents
-from crystalrl.memory.crystal.episode_boost import boost, checked_return
+from crystalrl.memory.crystal.episode_boost import boost
 from crystalrl.memory.crystal.evaluate import evaluate_all
+from crystalrl.memory.crystal.inputs import checked_c, checked_return, occupied_slots
 from crystalrl.memory.crystal.ledger import CrystalLedger
 from crystalrl.memory.crystal.novelty import Grid
 from crystalrl.memory.crystal.report import Consolidation
@@ -132,7 +132,7 @@ class CrystalMemory(ReplayMemory):
         if crystallization is None:
             slots = super().add(transition, valid=valid)
         else:
-            slots = self._add_crystallized(transition, valid, self._checked_c(crystallization))
+            slots = self._add_crystallized(transition, valid, checked_c(self.spec, crystallization))
         if not recording:
             self._steps += self.spec.envs
         if self.params.every_episode:
@@ -150,18 +150,6 @@ class CrystalMemory(ReplayMemory):
         """bool[L, E], or [1, 1] for a single one."""
         given = torch.as_tensor(flag, device=self.device).bool()
         return given.reshape(self.lanes, -1) if given.dim() else given.reshape(1, 1)
-
-    def _checked_c(self, value: ArrayLike) -> Tensor:
-        c = torch.as_tensor(value, dtype=torch.float32, device=self.device)
-        if c.dim() == 0:
-            c = c.expand(self.lanes, 1)
-        elif tuple(c.shape) == ((self.lanes, self.spec.envs) if self.spec.lanes is not None else (self.spec.envs,)):
-            c = c.reshape(self.lanes, -1).repeat_interleave(self.spec.n_step, dim=1)
-        else:
-            raise ValueError(f"crystallization: wanted a number or one per environment, got shape {tuple(c.shape)}")
-        if not bool(((c >= 0) & (c <= 1)).all()):
-            raise ValueError(f"crystallization: wanted numbers in [0, 1], got {value!r}")
-        return c
 
     def reserve(self) -> None:
         self.ledger.reserve(self._width)
@@ -249,18 +237,9 @@ class CrystalMemory(ReplayMemory):
         return take_snapshot(self.ledger, self.arena, self._shared(), due, clock)
 
     def _shared(self) -> Shared:
-        return Shared(
-            params=self.params,
-            lane_params=self._lane_params,
-            capacity=self.capacity,
-            block=self.block,
-            squeeze=self.spec.lanes is None,
-            deliver=self.deliver,
-            streams=self.streams,
-            features=self.features,
-            grid=self.grid,
-            anchors=self.anchors,
-        )
+        sizes = {"capacity": self.capacity, "block": self.block, "squeeze": self.spec.lanes is None}
+        parts = {"streams": self.streams, "features": self.features, "grid": self.grid, "anchors": self.anchors}
+        return Shared(self.params, self._lane_params, deliver=self.deliver, **sizes, **parts)
 
     def apply(self, plan: Plan) -> Consolidation:
         """Write a plan. Slots rewritten since its snapshot stay as they are: they wait for the next consolidation."""
@@ -280,16 +259,7 @@ class CrystalMemory(ReplayMemory):
 
     def pin(self, index: Tensor, pinned: bool = True) -> None:
         """Never evict the experiences in these slots [B] or [L, B] (or allow it again): the paper's idea for safety."""
-        slots = torch.as_tensor(index, device=self.device)
-        lead = () if self.spec.lanes is None else (self.lanes,)
-        if slots.dtype != torch.int64 or slots.dim() != len(lead) + 1 or tuple(slots.shape[:-1]) != lead:
-            wanted = "[B]" if not lead else f"[{self.lanes}, B]"
-            raise ValueError(f"pin: wanted int64 slots of shape {wanted}, got {slots.dtype} {list(slots.shape)}")
-        slots = slots.view(self.lanes, -1)
-        known = (slots >= 0) & (slots < self.capacity)
-        if not bool((known & (self.ledger.phase.gather(1, slots * known) != EMPTY)).all()):
-            raise ValueError("pin: wanted slots that hold an experience, got an empty or unknown one")
-        self.ledger.pin(slots, pinned)
+        self.ledger.pin(occupied_slots(self.spec, index, self.ledger.phase), pinned)
 
     def experiences(self, phase: str | None = None, lane: int = 0) -> dict[str, Any]:
         """The stored experiences of a lane, of one phase or all: obs, action, reward, next_obs, discount, terminated,

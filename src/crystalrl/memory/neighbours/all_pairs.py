@@ -15,7 +15,8 @@ from crystalrl.memory.neighbours.exact import Near, moments, nearest
 from crystalrl.memory.neighbours.experiences import Experiences
 from crystalrl.memory.neighbours.features import Features
 from crystalrl.memory.neighbours.view import View
-from crystalrl.params import CrystalParams, floats
+from crystalrl.params import CrystalParams
+from crystalrl.params_checks import floats
 
 
 @dataclass(frozen=True, eq=False)
