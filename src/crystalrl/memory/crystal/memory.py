@@ -237,9 +237,11 @@ class CrystalMemory(ReplayMemory):
         return take_snapshot(self.ledger, self.arena, self._shared(), due, clock)
 
     def _shared(self) -> Shared:
-        sizes = {"capacity": self.capacity, "block": self.block, "squeeze": self.spec.lanes is None}
-        parts = {"streams": self.streams, "features": self.features, "grid": self.grid, "anchors": self.anchors}
-        return Shared(self.params, self._lane_params, deliver=self.deliver, **sizes, **parts)
+        return Shared(
+            params=self.params, lane_params=self._lane_params, capacity=self.capacity, block=self.block,
+            squeeze=self.spec.lanes is None, deliver=self.deliver, streams=self.streams, features=self.features,
+            grid=self.grid, anchors=self.anchors,
+        )  # fmt: skip
 
     def apply(self, plan: Plan) -> Consolidation:
         """Write a plan. Slots rewritten since its snapshot stay as they are: they wait for the next consolidation."""
