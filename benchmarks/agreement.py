@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ import torch
 from crystalrl import CrystalMemory, CrystalParams, Evaluation, Transition
 from crystalrl.memory.neighbours.epsilon import Scales
 from crystalrl.memory.neighbours.experiences import Experiences
+from crystalrl.memory.neighbours.kernels import Pairs
 from crystalrl.types import Batch
 
 SLOTS, ENVS, TURNS, SEEDS = 5000, 50, 100, 3
@@ -43,7 +43,7 @@ def critic(theta: float) -> Any:
 class Stretched(Scales):
     """An ε that is 1 % larger."""
 
-    def epsilon(self, experiences: Experiences, pairs: ModuleType | None) -> torch.Tensor:
+    def epsilon(self, experiences: Experiences, pairs: Pairs | None) -> torch.Tensor:
         return 1.01 * super().epsilon(experiences, pairs)
 
 

@@ -3,8 +3,8 @@
     python benchmarks/interference.py --json runs/interference.json
 
 `docs/interference.md` shows the numbers. "Literal" is a rule as it was first written; the library's own
-adds a guard against noise (`crystalrl.memory.neighbours.contradiction`). "Elders" is the guard that was tried first for fresh_mean:
-an experience at odds with the mean of its elders is an outlier and not flagged.
+adds a guard against noise (`crystalrl.memory.neighbours.contradiction`). "Elders" is the guard that was tried first for
+fresh_mean: an experience at odds with the mean of its elders is an outlier and not flagged.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from crystalrl import backends
 from crystalrl.dynamics import CRYSTAL, LIQUID
 from crystalrl.memory.neighbours.contradiction import contradicted
 from crystalrl.memory.neighbours.epsilon import liquid_spacing
 from crystalrl.memory.neighbours.exact import median_spacing, moments
 from crystalrl.memory.neighbours.experiences import Experiences
+from crystalrl.memory.neighbours.kernels import backend_for
 
 NOISE = (0.0, 0.01, 0.05, 0.2)
 
@@ -61,7 +61,7 @@ def scene_of(data: dict[str, Any], state: torch.Tensor) -> Experiences:
 
 def library(rule: str, scene: Experiences, epsilon: float, delta_r: float) -> np.ndarray:
     """Flags of the library's rule."""
-    pairs = backends.pairs_for(torch.device("cpu"))
+    pairs = backend_for(torch.device("cpu")).pairs
     return contradicted(rule, scene, torch.tensor([[epsilon]]), torch.tensor([[delta_r]]), pairs)[0].numpy()
 
 
@@ -162,7 +162,7 @@ def automatic_row(total: int, rule: str, how: str, nearest: int | None, seeds: i
         occupied = torch.ones(1, total, dtype=torch.bool)
         mean, deviation = moments(state, occupied)
         scene = scene_of(data, (state - mean) / deviation)
-        pairs = backends.pairs_for(torch.device("cpu"))
+        pairs = backend_for(torch.device("cpu")).pairs
         if nearest is None:
             epsilon = median_spacing(scene.state, occupied, pairs)
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from crystalrl.memory.neighbours.epsilon import Scales
 from crystalrl.memory.neighbours.exact import Near, moments, nearest
 from crystalrl.memory.neighbours.experiences import Experiences
 from crystalrl.memory.neighbours.features import Features
+from crystalrl.memory.neighbours.kernels import Pairs
 from crystalrl.memory.neighbours.view import View
 from crystalrl.params import CrystalParams, floats
 
@@ -60,7 +60,7 @@ class AllPairs:
     """The search over all pairs. Lanes of different widths are searched one after another, so that each lane sees what
     it would see alone."""
 
-    def __init__(self, params: CrystalParams, features: Features, scales: Scales, pairs: ModuleType | None) -> None:
+    def __init__(self, params: CrystalParams, features: Features, scales: Scales, pairs: Pairs | None) -> None:
         self.params, self.features, self.scales, self.pairs = params, features, scales, pairs
 
     def search(self, view: View, lanes: Tensor) -> Found:

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -34,6 +33,7 @@ from torch import Tensor
 from crystalrl.dynamics import GLASS, LIQUID
 from crystalrl.memory.neighbours.exact import chunks
 from crystalrl.memory.neighbours.experiences import Experiences, Outcomes
+from crystalrl.memory.neighbours.kernels import Pairs
 
 LOWEST_PHASE = {"exists": LIQUID, "newer_majority": LIQUID, "fresh_mean": GLASS}
 """The lowest phase in which each rule can contradict an experience."""
@@ -70,7 +70,7 @@ class Tally:
 
 
 def contradicted(
-    rule: str, experiences: Experiences, epsilon: Tensor, delta_r: Tensor, pairs: ModuleType | None = None
+    rule: str, experiences: Experiences, epsilon: Tensor, delta_r: Tensor, pairs: Pairs | None = None
 ) -> Tensor:
     """bool[L, N]: flagged by the rule, from all pairs; epsilon and delta_r float32[L, 1]."""
     flagged = torch.zeros_like(experiences.occupied)
@@ -79,7 +79,7 @@ def contradicted(
     if rule == "newer_majority":  # it needs the latest first
         order = experiences.birth.argsort(-1, descending=True)
         experiences = experiences.sorted(order)
-        pairs = pairs if hasattr(pairs, "votes") else None
+        pairs = None if pairs is None or pairs.votes is None else pairs
     examined = experiences.phase >= LOWEST_PHASE[rule]
     if pairs is not None:
         flagged = _by_kernel(pairs, rule, experiences, examined, (epsilon, delta_r))
@@ -93,7 +93,7 @@ def contradicted(
 
 
 def _by_kernel(
-    pairs: ModuleType, rule: str, experiences: Experiences, examined: Tensor, scales: tuple[Tensor, Tensor]
+    pairs: Pairs, rule: str, experiences: Experiences, examined: Tensor, scales: tuple[Tensor, Tensor]
 ) -> Tensor:
     """By the kernels, where `examined` bool[L, N] holds. For `exists` all neighbours count as recent, and contexts are
     not compared."""
@@ -103,6 +103,7 @@ def _by_kernel(
     context = None if rule == "exists" else given.context
     inputs = (given.state, given.action, given.reward, given.arrival, marks, epsilon, delta_r, context, given.discrete)
     if rule == "newer_majority":
+        assert pairs.votes is not None
         return _majority(*pairs.votes(*inputs, MIN_NEWER))
     tally = Tally(*pairs.tally(rule == "fresh_mean", *inputs))
     return tally.differing > 0 if rule == "exists" else tally.contradicts(given.reward, delta_r)

@@ -3,14 +3,13 @@ differ. Each is given, or measured from the stored experiences."""
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import torch
 from torch import Tensor
 
 from crystalrl.dynamics import LIQUID
 from crystalrl.memory.neighbours.exact import chunks, masked_median, median_spacing, moments
 from crystalrl.memory.neighbours.experiences import Experiences
+from crystalrl.memory.neighbours.kernels import Pairs
 from crystalrl.memory.neighbours.states import StateVectors
 from crystalrl.memory.neighbours.view import View, padded
 from crystalrl.memory.prioritized import per_lane
@@ -43,7 +42,7 @@ class Scales:
         _, spread = moments(view.fields["reward"][..., None], view.occupied, view.block)
         return spread[:, 0].to(torch.float32)
 
-    def epsilon(self, experiences: Experiences, pairs: ModuleType | None) -> Tensor:
+    def epsilon(self, experiences: Experiences, pairs: Pairs | None) -> Tensor:
         """As given, or measured from all experiences."""
         if "epsilon" in self._given:
             return self._given["epsilon"]
@@ -51,7 +50,7 @@ class Scales:
             return median_spacing(experiences.state, experiences.occupied, pairs)
         return liquid_spacing(experiences, self.params.k, pairs)
 
-    def epsilon_of(self, states: StateVectors, view: View, pairs: ModuleType | None) -> Tensor:
+    def epsilon_of(self, states: StateVectors, view: View, pairs: Pairs | None) -> Tensor:
         """As given, or measured from the same sample as `epsilon` takes, in the units of the states given."""
         if "epsilon" in self._given:
             return self._given["epsilon"]
@@ -72,7 +71,7 @@ class Scales:
 def liquid_spacing(
     experiences: Experiences,
     k: int,
-    pairs: ModuleType | None = None,
+    pairs: Pairs | None = None,
     *,
     step: int | None = None,
     stop: int | None = None,

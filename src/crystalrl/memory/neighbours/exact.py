@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import ModuleType
 
 import torch
 from torch import Tensor
+
+from crystalrl.memory.neighbours.kernels import Pairs
 
 BLOCK = 4096
 """Slots that are summed at once; see `total`."""
@@ -104,7 +105,7 @@ class Near:
         return index.flatten(), exists.to(torch.float32), exists.sum(-1)
 
 
-def nearest(queries: Tensor, vectors: Tensor, occupied: Tensor, k: int, pairs: ModuleType | None = None) -> Near:
+def nearest(queries: Tensor, vectors: Tensor, occupied: Tensor, k: int, pairs: Pairs | None = None) -> Near:
     """The k occupied vectors nearest to query n [L, N, D] of each slot n, other than slot n itself."""
     lanes, slots = occupied.shape
     k = min(k, max(slots - 1, 1))
@@ -122,7 +123,7 @@ def nearest(queries: Tensor, vectors: Tensor, occupied: Tensor, k: int, pairs: M
     return Near(index, exists)
 
 
-def median_spacing(vectors: Tensor, occupied: Tensor, pairs: ModuleType | None = None, sample: int = 2048) -> Tensor:
+def median_spacing(vectors: Tensor, occupied: Tensor, pairs: Pairs | None = None, sample: int = 2048) -> Tensor:
     """float32[L, 1]: median distance of an occupied vector to the nearest other one, over at most `sample` of them."""
     lanes, slots = occupied.shape
     rows = torch.arange(0, slots, max(1, -(-slots // sample)), device=vectors.device)

@@ -13,7 +13,7 @@ from crystalrl.memory.neighbours.exact import Near
 from crystalrl.memory.neighbours.experiences import Outcomes
 from crystalrl.memory.neighbours.features import Features
 from crystalrl.memory.neighbours.index import Brute, Index, Ivf
-from crystalrl.memory.neighbours.kernels import Kernels
+from crystalrl.memory.neighbours.kernels import Backend
 from crystalrl.memory.neighbours.lists import Lists, grouped
 from crystalrl.memory.neighbours.refine import Refiner
 from crystalrl.memory.neighbours.states import StateVectors
@@ -35,11 +35,11 @@ class NeighbourGraph:
         features: Features,
         arena: AnyArena,
         scales: Scales,
-        kernels: Kernels,
+        backend: Backend,
         tuning: GraphTuning,
     ) -> None:
         spec = features.spec
-        self.params, self.features, self.scales, self.kernels, self.tuning = params, features, scales, kernels, tuning
+        self.params, self.features, self.scales, self.backend, self.tuning = params, features, scales, backend, tuning
         self.lanes, self.capacity, self.device = spec.lanes or 1, spec.capacity, torch.device(spec.device)
         self.states = StateVectors(features, arena)
         self.index = self._empty_index()
@@ -67,7 +67,7 @@ class NeighbourGraph:
         return Brute(self.lanes, self.capacity, self.states.size, self.device)
 
     def _empty_lists(self, k: int) -> Lists:
-        return Lists(self.lanes, self.capacity, k, self.device, self.kernels.graph)
+        return Lists(self.lanes, self.capacity, k, self.device, self.backend.graph)
 
     @property
     def _lists(self) -> list[Lists]:
@@ -115,7 +115,7 @@ class NeighbourGraph:
         asking = new & (new.sum(-1, keepdim=True) <= self.tuning.query_limit)
         trajectories = Trajectories(view, self.features.spec.envs)
         self._offer_adjacent(view, new & ~asking, trajectories)
-        if self.successor_lists is not None and isinstance(self.index, Ivf) and self.kernels.graph is not None:
+        if self.successor_lists is not None and isinstance(self.index, Ivf) and self.backend.graph is not None:
             self._refine(view, asking, (turn, short), trajectories)
         else:
             self._insert(view, *self._query(view, asking | turn | short, trajectories))
@@ -141,7 +141,7 @@ class NeighbourGraph:
             self.index.replace(removed & kept, slots, real & kept, self.states.vectors("obs", slots))
         self.reach[view.due_on_host] = view.slots
         if self.similar_lists is not None and bool(measuring.any()):
-            epsilon = self.scales.epsilon_of(self.states, view, self.kernels.pairs)
+            epsilon = self.scales.epsilon_of(self.states, view, self.backend.pairs)
             self.epsilon = torch.where(measured[:, None], epsilon, self.epsilon)
 
     def _with_beyond(self, view: View, removed: Tensor) -> Tensor:
@@ -186,10 +186,10 @@ class NeighbourGraph:
         """New experiences query the index; lists that are renewed search the graph."""
         assert self.successor_lists is not None
         assert isinstance(self.index, Ivf)
-        assert self.kernels.graph is not None
+        assert self.backend.graph is not None
         for lane in view.due_on_host.nonzero()[:, 0].tolist():
             refiner = Refiner(
-                loops=self.kernels.graph, lists=self.successor_lists, states=self.states, index=self.index,
+                loops=self.backend.graph, lists=self.successor_lists, states=self.states, index=self.index,
                 trajectories=trajectories, tuning=self.tuning, lane=lane, turn=int(view.consolidations[lane]),
             )  # fmt: skip
             slots, turn, short = (mask[lane].nonzero()[:, 0] for mask in (new, *renewed))

@@ -17,7 +17,7 @@ from crystalrl.memory.neighbours.exact import full_precision, moments
 from crystalrl.memory.neighbours.features import Features
 from crystalrl.memory.neighbours.graph import NeighbourGraph
 from crystalrl.memory.neighbours.index import have_faiss
-from crystalrl.memory.neighbours.kernels import kernels_for
+from crystalrl.memory.neighbours.kernels import backend_for
 from crystalrl.memory.neighbours.tuning import GraphTuning
 from crystalrl.memory.neighbours.view import AnyArena, View
 from crystalrl.params import CrystalParams
@@ -60,7 +60,7 @@ class Neighbours:
         self.exact_up_to = exact_up_to
         """Slots up to which a lane compares all pairs; above, it keeps neighbour lists."""
         self.device = torch.device(spec.device)
-        self.kernels = kernels_for(self.device)
+        self.backend = backend_for(self.device)
         self.scales = Scales(params, spec.lanes or 1, self.device)
         self.graph: NeighbourGraph | None = None
         """Neighbour lists, if a lane keeps some."""
@@ -73,7 +73,7 @@ class Neighbours:
 
     def _found(self, view: View, listed: Tensor) -> Found:
         """Results from lists in the lanes bool[L] (on CPU), from all pairs in others."""
-        pairs = AllPairs(self.params, self.features, self.scales, self.kernels.pairs)
+        pairs = AllPairs(self.params, self.features, self.scales, self.backend.pairs)
         if not bool(listed.any()):
             self.graph = None
             return pairs.search(view, torch.ones_like(listed))
@@ -99,7 +99,7 @@ class Neighbours:
 
     def empty_graph(self, arena: AnyArena) -> NeighbourGraph:
         """A graph without lists that reads the payload from this arena."""
-        return NeighbourGraph(self.params, self.features, arena, self.scales, self.kernels, self.tuning)
+        return NeighbourGraph(self.params, self.features, arena, self.scales, self.backend, self.tuning)
 
     def detached(self) -> Neighbours:
         """A twin that takes the graph along, for another thread to refresh; this one is without until `attach`."""
