@@ -18,7 +18,7 @@ from torch import Tensor
 from benchmarks import internals
 from benchmarks.harness.pages import table
 from benchmarks.harness.results import Result, Setting
-from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, Transition
+from crystalrl import Batch, CrystalParams, Evaluation, Transition
 from crystalrl.dynamics import PHASES
 
 ENVS = 50

@@ -16,9 +16,11 @@ import torch
 from benchmarks.harness.pages import table
 from benchmarks.harness.results import Result, Setting, in_parts
 from benchmarks.internals import Experiences, contradicted, liquid_spacing, median_spacing, moments
+from crystalrl.backends import backend_for
 from crystalrl.dynamics import CRYSTAL, LIQUID
 
 NOISE = (0.0, 0.01, 0.05, 0.2)
+PAIRS = backend_for(torch.device("cpu")).pairs
 
 
 def sites(count: int, members: int, noise: float, changed: bool, newer: float, seed: int) -> Result:
@@ -61,7 +63,7 @@ def scene_of(data: dict[str, Any], state: torch.Tensor) -> Experiences:
 
 def library(rule: str, scene: Experiences, epsilon: float, delta_r: float) -> np.ndarray:
     """Flags of the library's rule."""
-    return contradicted(rule, scene, torch.tensor([[epsilon]]), torch.tensor([[delta_r]]))[0].numpy()
+    return contradicted(rule, scene, torch.tensor([[epsilon]]), torch.tensor([[delta_r]]), PAIRS)[0].numpy()
 
 
 def literal(rule: str, scene: Experiences, epsilon: float, delta_r: float, guarded: bool = False) -> np.ndarray:
@@ -178,7 +180,10 @@ def automatic_row(total: int, rule: str, how: str, nearest: int | None, seeds: i
         state, occupied = torch.tensor(data["state"], dtype=torch.float32)[None], torch.ones(1, total, dtype=torch.bool)
         mean, deviation = moments(state, occupied)
         scene = scene_of(data, (state - mean) / deviation)
-        epsilon = median_spacing(scene.state, occupied) if nearest is None else liquid_spacing(scene, nearest)
+        if nearest is None:
+            epsilon = median_spacing(scene.state, occupied, PAIRS)
+        else:
+            epsilon = liquid_spacing(scene, nearest, PAIRS)
         flagged = READINGS[how](rule, scene, float(epsilon), float(data["reward"].std()))
         found.append(flagged[data["truth"]].mean())
         wrong.append(flagged[data["same"]].mean())

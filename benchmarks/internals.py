@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from crystalrl import CrystalMemory
+from crystalrl.backends.protocols import Pairs
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.crystal.consolidate import plan as planned
 from crystalrl.memory.crystal.evaluate import evaluate_all
@@ -47,7 +47,7 @@ def exact_up_to(slots: int) -> type[CrystalMemory]:
 class _ScaledEpsilon(Scales):
     factor = 1.0
 
-    def epsilon(self, experiences: Experiences, pairs: ModuleType | None) -> Tensor:
+    def epsilon(self, experiences: Experiences, pairs: Pairs | None) -> Tensor:
         return self.factor * super().epsilon(experiences, pairs)
 
 

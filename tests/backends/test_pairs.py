@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from crystalrl import backends
+from crystalrl.backends import backend_for
 from crystalrl.memory.neighbours.contradiction import LOWEST_PHASE, contradicted
 from crystalrl.memory.neighbours.epsilon import liquid_spacing
 from crystalrl.memory.neighbours.exact import distances, median_spacing, nearest
@@ -39,7 +39,7 @@ def experiences(slots: int, size: int, discrete: bool, contexts: bool, device: s
 def test_kernels_agree_with_torch(device: str, slots: int, size: int, discrete: bool, contexts: bool) -> None:
     here, found = experiences(slots, size, discrete, contexts, device), []
     epsilon, delta_r = torch.full((3, 1), 0.317 * size, device=device), torch.full((3, 1), 0.5, device=device)
-    kernels = backends.pairs_for(torch.device(device))
+    kernels = backend_for(torch.device(device)).pairs
     assert kernels is not None
     for pairs in (kernels, None):
         flagged = [contradicted(rule, here, epsilon, delta_r, pairs) for rule in LOWEST_PHASE]
@@ -60,7 +60,7 @@ def test_kernels_agree_with_torch(device: str, slots: int, size: int, discrete: 
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_experience_exactly_epsilon_away_is_a_neighbour(device: str) -> None:
     """ε is itself a measured distance, so both must be rounded alike. Each lane is one pair with its own ε."""
-    pairs = backends.pairs_for(torch.device(device))
+    pairs = backend_for(torch.device(device)).pairs
     random = torch.Generator().manual_seed(0)
     state = torch.randn(500, 2, 7, generator=random).to(device)
     nothing: Any = torch.zeros(500, 2, device=device)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from crystalrl.memory.crystal.novelty import NOTE
 
 from crystalrl import CrystalMemory, CrystalParams, Transition
+from crystalrl.memory.crystal.novelty import NOTE
 from tests.memory.crystal.experience import by_reward
 
 

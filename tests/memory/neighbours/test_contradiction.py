@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from benchmarks.interference import library, literal, noise_row, scene_of, sites
-from crystalrl import backends
+from crystalrl.backends import backend_for
 from crystalrl.dynamics import CRYSTAL, GLASS, LIQUID
 from crystalrl.memory.neighbours.contradiction import contradicted, contradicted_in_lists
 from crystalrl.memory.neighbours.exact import distances
@@ -36,7 +36,7 @@ def flags(rule: str, given: Experiences, epsilon: float = 0.5, delta_r: float = 
     """What a rule flags; the compiled kernel and torch must agree."""
     scales = torch.tensor([[epsilon]]), torch.tensor([[delta_r]])
     flagged = contradicted(rule, given, *scales)
-    assert torch.equal(flagged, contradicted(rule, given, *scales, backends.pairs_for(torch.device("cpu"))))
+    assert torch.equal(flagged, contradicted(rule, given, *scales, backend_for(torch.device("cpu")).pairs))
     return flagged[0].tolist()
 
 

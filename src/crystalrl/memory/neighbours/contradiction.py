@@ -1,25 +1,31 @@
-"""Which experiences are contradicted by their neighbours: the rules of interference (eq. interf).
+"""The rules of interference: which experiences are contradicted by their neighbours (eq. interf).
 
-The neighbours of an experience are the stored experiences within ε of it. Two rewards differ if they are more than δ_r
-apart.
+The neighbours of an experience are the other stored experiences within ε of it. For `newer_majority` and `fresh_mean`
+they must have the same context and the same discrete action; a box action must be within ε, too. Two rewards *differ*
+if they are more than δ_r apart.
 
-exists          The paper's rule. Distances in state and action are added. An experience is contradicted if the reward
-                of any neighbour differs. The rule is symmetric, so new experiences are flagged like old ones, and the
-                more neighbours there are, the more likely one of them differs.
-newer_majority  Only the latest half of the neighbours that are newer than the experience count, or five of them if
-                that is more. (All newer ones would include those that arrived right after it, and a change would be
-                found late.) It is contradicted if most of those differ, at least two of them; unless it is an outlier:
-                most of the older neighbours differ, too, at least three of them.
-fresh_mean      *Recent* are the liquid neighbours and all that arrived after the oldest of these, *older* the rest.
-                (The useful experiences leave the liquid phase, so the liquid alone would be a biased sample.) Only
-                glass and crystal can be contradicted: if the mean reward of the recent differs from their own. To
-                forgive noise, all of this must hold as well: there are at least three recent ones; one of them has
-                arrived since the last consolidation (a place that is not visited has not changed); three fifths of
-                them differ one by one (a mixture is the edge of a rewarded region, not a change); and their mean is
-                more than δ_r/2 away from the mean of the older ones and the experience itself.
+exists
+    The paper's rule: the reward of at least one neighbour differs. The distance is that of the states plus that of the
+    actions. The rule is symmetric, so it flags new experiences as well as old ones, and the more neighbours there are,
+    the more likely one of them differs.
 
-For the last two rules a neighbour has the same context and the same discrete action; a box action must be within ε,
-too. `docs/interference.md` has the measurements.
+newer_majority
+    Only the latest half of the newer neighbours counts, or the latest five if that is more. (All newer ones would
+    include those that arrived right after the experience, and a change would be found late.) More than half of these
+    must differ, and at least two. An experience from which most of the older neighbours differ as well, at least three
+    of them, is an outlier and not flagged.
+
+fresh_mean
+    *Recent* neighbours are the liquid ones and all that arrived after the oldest of these; the others are *older*.
+    (Useful experiences are promoted, so the liquid ones alone would be a biased sample.) Only glass and crystal can be
+    contradicted. All of the following must hold:
+    - The mean reward of the recent neighbours differs from the experience's own reward.
+    - It is also more than δ_r/2 away from the mean reward of the older neighbours and the experience itself.
+    - There are at least three recent neighbours.
+    - Three fifths of them differ individually. (A mixture is the edge of a rewarded region, not a change.)
+    - At least one of them has arrived since the last consolidation. (A place that is not visited has not changed.)
+
+`docs/interference.md` has measurements.
 """
 
 from __future__ import annotations
@@ -38,31 +44,31 @@ from crystalrl.memory.neighbours.experiences import Experiences, Outcomes
 LOWEST_PHASE = {"exists": LIQUID, "newer_majority": LIQUID, "fresh_mean": GLASS}
 """The lowest phase in which each rule can contradict an experience."""
 MIN_EVIDENCE = 3
-"""Recent neighbours needed to contradict (a single one may lie on the other side of an edge), and older ones that must
-differ to make an outlier."""
+"""Recent neighbours needed to contradict (a single one may lie on the other side of an edge), and older neighbours
+that must differ to make an experience an outlier."""
 MIN_NEWER = 5
-"""Newer neighbours, the latest, that newer_majority looks at at least."""
+"""The fewest newer neighbours that `newer_majority` takes into account, if there are as many."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Sums over the neighbours of each experience, float32 of one shape; see `fresh_mean` above for the terms."""
+    """Sums over the neighbours of each experience, float32 of one shape, for `fresh_mean`."""
 
     recent: Tensor
-    """Recent neighbours."""
+    """Number of recent neighbours."""
     recent_sum: Tensor
-    """Sum of their rewards."""
+    """Sum of the rewards of recent neighbours."""
     differing: Tensor
-    """Those of them whose reward differs."""
+    """Number of recent neighbours whose reward differs."""
     unevaluated: Tensor
-    """Those of them that arrived since the last consolidation."""
+    """Number of recent neighbours that have arrived since the last consolidation."""
     older: Tensor
-    """Older neighbours."""
+    """Number of older neighbours."""
     older_sum: Tensor
-    """Sum of their rewards."""
+    """Sum of the rewards of older neighbours."""
 
     def contradicts(self, reward: Tensor, delta_r: Tensor) -> Tensor:
-        """bool: whether fresh_mean flags experiences with these rewards."""
+        """bool: whether `fresh_mean` flags experiences with these rewards."""
         recent, older = self.recent_sum / self.recent.clamp_min(1), (self.older_sum + reward) / (self.older + 1)
         changed = ((recent - reward).abs() > delta_r) & ((recent - older).abs() > delta_r / 2)
         enough = (self.recent >= MIN_EVIDENCE) & (5 * self.differing >= 3 * self.recent)
@@ -95,8 +101,8 @@ def contradicted(
 def _by_kernel(
     pairs: Pairs, rule: str, experiences: Experiences, examined: Tensor, scales: tuple[Tensor, Tensor]
 ) -> Tensor:
-    """By the kernels, where `examined` bool[L, N] holds. For `exists` all neighbours count as recent, and contexts are
-    not compared."""
+    """bool[L, N] from compiled kernels, right where `examined` bool[L, N] holds. For `exists` all neighbours count as
+    recent, and contexts are not compared."""
     given, (epsilon, delta_r) = experiences, scales
     marked = (given.occupied, given.liquid, given.unevaluated, examined)
     marks = sum((mark.to(torch.uint8) << bit for bit, mark in enumerate(marked)), torch.zeros_like(given.phase))
@@ -123,14 +129,15 @@ def _newer_majority(experiences: Experiences, rows: slice, epsilon: Tensor, delt
 def _contradicted_by_majority(newer: Tensor, older: Tensor, differ: Tensor) -> Tensor:
     """bool […] from masks […, N] of neighbours, the latest first."""
     limit = (_count(newer) / 2).ceil().clamp_min(MIN_NEWER)[..., None]
-    recent = newer & (newer.cumsum(-1, dtype=torch.int32) <= limit)
-    return _majority(_count(recent), _count(recent & differ), _count(older), _count(older & differ))
+    latest = newer & (newer.cumsum(-1, dtype=torch.int32) <= limit)
+    return _majority(_count(latest), _count(latest & differ), _count(older), _count(older & differ))
 
 
-def _majority(recent: Tensor, recent_differing: Tensor, older: Tensor, older_differing: Tensor) -> Tensor:
-    """Whether recent neighbours contradict an experience by majority and it is not an outlier; counts of one shape."""
+def _majority(latest: Tensor, latest_differing: Tensor, older: Tensor, older_differing: Tensor) -> Tensor:
+    """Whether the latest neighbours contradict an experience by majority and it is not an outlier; counts of one
+    shape."""
     outlier = (2 * older_differing > older) & (older_differing >= MIN_EVIDENCE)
-    return (recent_differing >= 2) & (2 * recent_differing > recent) & ~outlier
+    return (latest_differing >= 2) & (2 * latest_differing > latest) & ~outlier
 
 
 def _fresh_mean(experiences: Experiences, rows: slice, epsilon: Tensor, delta_r: Tensor) -> Tensor:

@@ -113,13 +113,13 @@ class NeighbourGraph:
             lists.remove(removed, view.slots)
         turn, short = self._to_renew(view, new)
         self._update_index(view, self._with_beyond(view, removed), new)
-        asking = new & (new.sum(-1, keepdim=True) <= self.tuning.query_limit)
+        querying = new & (new.sum(-1, keepdim=True) <= self.tuning.query_limit)
         trajectories = Trajectories(view, self.features.spec.envs)
-        self._offer_adjacent(view, new & ~asking, trajectories)
+        self._offer_adjacent(view, new & ~querying, trajectories)
         if self.successor_lists is not None and isinstance(self.index, Ivf) and self.backend.graph is not None:
-            self._refine(view, asking, (turn, short), trajectories)
+            self._refine(view, querying, (turn, short), trajectories)
         else:
-            self._insert(view, *self._query(view, asking | turn | short, trajectories))
+            self._insert(view, *self._query(view, querying | turn | short, trajectories))
 
     def _update_index(self, view: View, removed: Tensor, new: Tensor) -> None:
         """Replace what changed in the index, or build it where too much has; measure ε where it is time to."""
@@ -205,10 +205,10 @@ class NeighbourGraph:
                 self._offer(self.similar_lists, view, torch.full_like(both, lane), both, candidates)
                 self._insert_similar(view, torch.full_like(slots, lane), slots, candidates[: len(slots)])
 
-    def _query(self, view: View, asking: Tensor, trajectories: Trajectories) -> tuple[Tensor, Tensor, Tensor]:
+    def _query(self, view: View, querying: Tensor, trajectories: Trajectories) -> tuple[Tensor, Tensor, Tensor]:
         """Let the lists of the slots bool[L, W] query the index. Of those that are unevaluated: lane and slot int64[P],
         and states near theirs int64[P, T]."""
-        slots, real = padded(asking)
+        slots, real = padded(querying)
         close = []
         for part in torch.arange(slots.shape[1], device=slots.device).split(1 << 14):
             some, exist = slots[:, part], real[:, part]

@@ -58,7 +58,7 @@ class Lists:
             part[rows] = left.gather(1, (left < 0).to(torch.uint8).argsort(dim=1, stable=True))
 
     def _parts(self, width: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Lists [R, K] of all lanes, in parts, and their entries as positions [R·K] in a flat [L, W]; any if not in W."""
+        """Lists [R, K] of all lanes, in parts, and their entries as positions [R·K] in a flat [L, W]; any for none."""
         lanes = len(self.index)
         rows = self._flat[:width] if lanes == 1 else self._flat
         for start in range(0, len(rows), self.chunk):
