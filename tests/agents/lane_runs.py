@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from crystalrl.study.plan import plan
-from crystalrl.study.run import Learner
+from crystalrl.study.run import Trainer
 from crystalrl.study.spec import RunSpec
 
 ANCHORED = {"memory": "crystal", "preset": "anchored"}
@@ -18,7 +18,7 @@ Design = dict[str, Any]
 
 def final_state(design: Design, seeds: tuple[int, ...]) -> dict[str, torch.Tensor]:
     (group,) = plan({"row": RunSpec(seeds=seeds, steps=400, capacity=200, batch=19, envs=3, **design)})
-    learner = Learner(group, torch.device("cpu"))
+    learner = Trainer(group, torch.device("cpu"))
     for stage in range(2):
         learner.begin(stage)
         for step in range(45):

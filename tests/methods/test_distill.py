@@ -3,13 +3,13 @@
 import torch
 
 from crystalrl.study.plan import plan
-from crystalrl.study.run import Learner
+from crystalrl.study.run import Trainer
 from crystalrl.study.spec import RunSpec
 
 
-def learner() -> Learner:
+def learner() -> Trainer:
     spec = RunSpec("nav-2", memory="reservoir", method="distill", seeds=(0, 1), capacity=96, batch=32, steps=400)
-    made = Learner(plan({"row": spec})[0], torch.device("cpu"))
+    made = Trainer(plan({"row": spec})[0], torch.device("cpu"))
     made.begin(0)
     for _ in range(12):
         made.collect()
