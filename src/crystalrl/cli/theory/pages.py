@@ -171,8 +171,8 @@ def _sizes() -> str:
         "crystallizes in T steps, require a lifetime of s·(T − maturity). With `overflow` = `frozen` the first "
         "crystals stay and none is admitted later.\n\n"
         "The numbers hold for utilities distributed uniformly over [0, 1] (`Requirements.utilities` sets another "
-        "distribution) and without interference. `tests/theory/test_sizing.py` measures contents, times, melting and retention on a "
-        "running `CrystalMemory`: all are within 10 % of the prediction."
+        "distribution) and without interference. `tests/theory/test_sizing.py` measures contents, times, melting and "
+        "retention on a running `CrystalMemory`: all are within 10 % of the prediction."
     )
 
 
