@@ -1,4 +1,4 @@
-"""Distillation: what is held, what pulls, and what a rewritten slot forgets."""
+"""Distillation: which outputs are stored, when they pull, and that a rewritten slot forgets them."""
 
 import torch
 
@@ -22,7 +22,7 @@ def test_nothing_pulls_before_the_first_task_has_ended() -> None:
     assert not batch.anchor["q"].coefficient.any()
 
 
-def test_after_a_task_its_experiences_pull_towards_what_the_network_said_there() -> None:
+def test_after_a_task_its_experiences_pull_towards_the_outputs_at_its_end() -> None:
     made = learner()
     made.end(0)
     batch = made.method.augment(made.memory.sample(32))

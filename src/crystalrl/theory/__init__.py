@@ -1,6 +1,7 @@
-"""The crystallization law, as far as it can be known: exact where possible, bounded and labelled elsewhere.
+"""Analysis of the crystallization law: exact results where they exist, otherwise bounds and labelled approximations.
 
-Start with `Crystallization`; `design` goes from wishes to parameters. Needs SciPy; nothing here is on the hot path.
+Start with `Crystallization`; `design` turns requirements (`Wish`) into parameters. Needs SciPy; nothing here is on the
+hot path.
 """
 
 from crystalrl.theory.covering import Covering, covering, value_error_bound
