@@ -115,7 +115,7 @@ class CrystalLedger:
         if boost and spec.envs > 1:
             self._wide["env"] = zeros(kind=torch.uint8 if spec.envs <= 256 else torch.int32)
         for name, wide in self._wide.items():
-            setattr(self, STORED_SLOTS.get(name, name), wide[:, :slots])
+            setattr(self, str(STORED_SLOTS.get(name, name)), wide[:, :slots])
         env = self._wide.get("env", torch.zeros(0, dtype=torch.int32, device=device))
         enter = torch.stack(self.enter) if self.params.phases else torch.full((2, lanes, 1), torch.inf, device=device)
         columns = (floats, small, self._wide["birth"], self._wide["updated"], env)
