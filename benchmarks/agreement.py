@@ -1,106 +1,106 @@
-"""How far kept neighbour lists change what a memory does, beside what a change of ε by 1 % does.
+"""How much kept neighbour lists change a memory, compared with the effect of a change of ε by 1 %.
 
-    python benchmarks/agreement.py [--json FILE]
-
-Seed by seed, three memories live through the same 100 consolidations of a 2-D walk whose goal moves four times: one
+Seed by seed, three memories go through the same 100 consolidations of a 2-D walk whose goal moves four times: one
 compares all pairs, one keeps lists, and one compares all pairs with an ε that is 1 % larger. Small differences grow,
-because what is evicted decides where the next experience is stored; so the third says how much disagreement means
-nothing. Agreement is counted over all experiences that ever came (an evicted one is empty), and over those that both
-memories hold.
+because an eviction decides where the next experience is stored; so the third shows how much disagreement means nothing.
+Agreement is counted over all experiences that ever arrived (an evicted one is empty), and over those that both hold.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from crystalrl import CrystalMemory, CrystalParams, Evaluation, Transition
-from crystalrl.memory.crystal import interference
-from crystalrl.memory.crystal import memory as crystal
-from crystalrl.types import Batch
+from benchmarks import internals
+from benchmarks.harness.pages import table
+from benchmarks.harness.results import Result, Setting
+from crystalrl import Batch, CrystalParams, Evaluation, Transition
+from crystalrl.dynamics import PHASES
 
-SLOTS, ENVS, TURNS, SEEDS = 5000, 50, 100, 3
+ENVS = 50
 MOVES = np.array([[0.05, 0], [-0.05, 0], [0, 0.05], [0, -0.05]])
 GOALS = np.array([[0.2, 0.2], [0.8, 0.8], [0.2, 0.8], [0.8, 0.2]])
 
 
-def critic(theta: float) -> Any:
-    def evaluate(batch: Batch) -> Evaluation:
-        assert isinstance(batch.obs, torch.Tensor)
-        assert isinstance(batch.next_obs, torch.Tensor)
-        value, following = (torch.sin(3 * obs[..., 0] + theta) for obs in (batch.obs, batch.next_obs))
-        return Evaluation(batch.reward + 0.9 * following - value, {"q": value[..., None]})
-
-    return evaluate
+def evaluation(batch: Batch, theta: float) -> Evaluation:
+    assert isinstance(batch.obs, Tensor)
+    assert isinstance(batch.next_obs, Tensor)
+    value, next_value = (torch.sin(3 * obs[..., 0] + theta) for obs in (batch.obs, batch.next_obs))
+    return Evaluation(batch.reward + 0.9 * next_value - value, {"q": value[..., None]})
 
 
-def lived(seed: int) -> tuple[torch.Tensor, float]:
-    """Phase uint8 of every experience that ever came, at the end; and how many were contradicted on the way."""
-    params = CrystalParams.anchored()
-    memory = CrystalMemory(SLOTS, obs=(2,), action=4, params=params, anchor={"q": (1,)}, envs=ENVS, seed=seed)
-    rng, flagged = np.random.default_rng(seed), 0.0
-    steps = TURNS * params.interval(SLOTS) // ENVS
+def walk(rng: np.random.Generator, steps: int) -> Iterator[Transition]:
     state = rng.uniform(size=(ENVS, 2)).astype(np.float32)
     for step in range(steps):
         action = rng.integers(0, 4, ENVS)
-        following = state + MOVES[action] + rng.normal(scale=0.01, size=(ENVS, 2))
-        following = np.clip(following, 0, 1).astype(np.float32)
-        reward = np.linalg.norm(following - GOALS[step * 4 // steps], axis=-1) < 0.25
-        memory.add(Transition(state, action, reward.astype(np.float32), following, np.zeros(ENVS, bool)))
+        next_state = state + MOVES[action] + rng.normal(scale=0.01, size=(ENVS, 2))
+        next_state = np.clip(next_state, 0, 1).astype(np.float32)
+        reward = np.linalg.norm(next_state - GOALS[step * 4 // steps], axis=-1) < 0.25
+        yield Transition(state, action, reward.astype(np.float32), next_state, np.zeros(ENVS, bool))
         ends = rng.random((ENVS, 1)) < 0.01
-        state = np.where(ends, rng.uniform(size=(ENVS, 2)), following).astype(np.float32)
+        state = np.where(ends, rng.uniform(size=(ENVS, 2)), next_state).astype(np.float32)
+
+
+def lived(seed: int, slots: int, turns: int, exact_up_to: int, factor: float = 1.0) -> tuple[Tensor, float]:
+    """Phase uint8 of every experience that ever arrived, at the end; and how many were contradicted on the way.
+
+    factor: of the automatic ε, where all pairs are compared.
+    """
+    params, kind = CrystalParams.anchored(), internals.exact_up_to(exact_up_to)
+    memory = kind(slots, obs=(2,), action=4, params=params, anchor={"q": (1,)}, envs=ENVS, seed=seed)
+    if factor != 1:
+        internals.scale_epsilon(memory, factor)
+    flagged = 0.0
+    for transition in walk(np.random.default_rng(seed), turns * params.interval(slots) // ENVS):
+        memory.add(transition)
         if memory.due:
-            report = memory.consolidate(critic(0.02 * min(int(memory.turns), 50)))
+            theta = 0.02 * min(internals.consolidations(memory), 50)
+            report = memory.consolidate(lambda batch, theta=theta: evaluation(batch, theta))  # type: ignore[misc]
             flagged += float(report.values["contradicted"])
-    phases = torch.zeros(int(memory.ledger.number[0]), dtype=torch.uint8)
-    stored = memory.ledger.phase[0] > 0
-    phases[memory.ledger.birth[0, stored]] = memory.ledger.phase[0, stored]
-    return phases, flagged
+    return internals.phase_by_birth(memory), flagged
 
 
-def compared(seed: int) -> dict[str, dict[str, float]]:
-    spacing, ended = interference.spacing, {}
-    crystal.EXACT = {"cpu": 1000}
-    ended["lists"] = lived(seed)
-    crystal.EXACT = {"cpu": SLOTS}
-    ended["exact"] = lived(seed)
-    interference.spacing = lambda *given: 1.01 * spacing(*given)
-    ended["exact, ε + 1 %"] = lived(seed)
-    interference.spacing = spacing
+def compared(seed: int, slots: int, turns: int) -> dict[str, dict[str, float]]:
+    ended = {
+        "lists": lived(seed, slots, turns, slots // 5),
+        "exact": lived(seed, slots, turns, slots),
+        "exact, ε + 1 %": lived(seed, slots, turns, slots, 1.01),
+    }
     exact = ended["exact"][0]
     rows = {}
     for name, (phases, flagged) in ended.items():
         same, both = phases == exact, (phases > 0) & (exact > 0)
         shares = {"all": float(same.float().mean()), "held_by_both": float(same[both].float().mean())}
-        counts = {kind: int((phases == number).sum()) for number, kind in ((1, "liquid"), (2, "glass"), (3, "crystal"))}
+        counts = {kind: int((phases == number).sum()) for number, kind in enumerate(PHASES) if number}
         rows[name] = {**shares, **counts, "flagged": flagged}
     return rows
 
 
-def run() -> dict[str, Any]:
+def measure(setting: Setting) -> Iterator[Result]:
     """Means over the seeds, and the agreement of each."""
-    each = [compared(seed) for seed in range(SEEDS)]
+    slots, turns, seeds = (1500, 20, 2) if setting.quick else (5000, 100, 3)
+    each = [compared(seed, slots, turns) for seed in range(seeds)]
     rows: dict[str, dict[str, Any]] = {}
     for name, first in each[0].items():
         rows[name] = {key: float(np.mean([seed[name][key] for seed in each])) for key in first}
         rows[name]["by_seed"] = [seed[name]["all"] for seed in each]
-    return {"slots": SLOTS, "turns": TURNS, "seeds": SEEDS, "rows": rows}
+    yield {"slots": slots, "turns": turns, "seeds": seeds, "rows": rows}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="How far kept neighbour lists change what a memory does.")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file")
-    options = parser.parse_args()
-    result = run()
-    print(json.dumps(result, indent=2))
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=2) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+def block(result: Result) -> str:
+    keys = ("all", "held_by_both", "liquid", "glass", "crystal", "flagged")
+    rows = [
+        [name, *(f"{row[key]:.3f}" if key in keys[:2] else f"{row[key]:,.0f}" for key in keys)]
+        for name, row in result["rows"].items()
+    ]
+    seeds = "; ".join(
+        f"{name}: " + ", ".join(f"{share:.3f}" for share in row["by_seed"])
+        for name, row in result["rows"].items()
+        if name != "exact"
+    )
+    head = ["", "agree: all that ever arrived", "agree: held by both", *keys[2:5], "contradicted in total"]
+    return f"{table(head, rows)}\n\nSeed by seed: {seeds}."

@@ -1,289 +1,192 @@
-"""Consolidation of large memories on CPU: time, memory, and how near the kept lists come to exact neighbours.
+"""Consolidation of large memories on CPU: time, memory, and how close the kept lists come to exact neighbours.
 
-    python benchmarks/consolidation.py [--json FILE] [--quick] [--only NAME …]
-
-A memory lives from empty: it is fed, and consolidated with every 5,000 new experiences, so all its lists come into
-being as they would in use. Then follow the consolidations that are measured, the critic's answers not counted. For the
-times, memories fill faster, and what they are fed is spread over the phases at once: a memory that had to crystallize
-by itself would take days to be full. The peer is what one would do without kept lists: build a FAISS index (inverted
-lists, half precision, the parameters that the memory itself uses) and ask it once for every experience; some of its
-queries are timed after each of our consolidations, so that both meet the same load. Times are those of the process
-(one thread); wall-clock times stand beside them.
-
-Streams: AR(1) walks of 50 environments in 39 dimensions, independent Gaussian noise, on which no index does well, and
-rollouts of MuJoCo tasks under slowly changing random actions.
+A memory starts empty, is fed, and is consolidated with every 5,000 new experiences, so its lists arise as they would in
+use. Then come the consolidations that are measured, without the evaluation by the critic. For the times, memories fill
+faster, and new experiences are spread over the phases at once: a memory that had to crystallize by itself would take
+days to fill. The peer is what one would do without kept lists: build a FAISS index with the parameters that the memory
+itself uses, and query it once for every experience. A sample of its queries is timed after each of our consolidations,
+so that both meet the same load.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import resource
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from crystalrl import CrystalMemory, CrystalParams
-from crystalrl.memory.neighbours.index import LISTS, PROBES, TOGETHER, TRAINED_ON, Ivf
-from crystalrl.types import Batch
+from benchmarks import internals, peers
+from benchmarks.harness.pages import table
+from benchmarks.harness.results import Part, Result, Setting, in_parts
+from benchmarks.harness.timing import process_and_wall
+from benchmarks.internals import Ivf, NeighbourLists
+from benchmarks.streams import Rollouts, Walks, meta_world
+from crystalrl import Batch, CrystalMemory, CrystalParams
 
-OBS, ACTION, ENVS, NEW = 39, 4, 50, 5000
 QUERIES, JUDGED = 1000, 2000
 
 
-class Walks:
-    """States that follow themselves with correlation rho, begun anew every 500 steps; rho = 0 is noise."""
+@dataclass(frozen=True)
+class Case:
+    """A memory that has received as many experiences as it has slots, then the consolidations that count."""
 
-    obs, action, count = OBS, ACTION, ENVS
-
-    def __init__(self, rho: float, seed: int = 0) -> None:
-        self.rho, self.rng, self.step = rho, np.random.default_rng(seed), 0
-        self.state = self._draw()
-
-    def _draw(self) -> Any:
-        return self.rng.normal(size=(ENVS, OBS)).astype(np.float32)
-
-    def take(self, count: int) -> dict[str, Any]:
-        steps = count // ENVS
-        obs, following = np.empty((2, steps, ENVS, OBS), np.float32)
-        for t in range(steps):
-            obs[t] = self.state
-            self.state = self.rho * self.state + np.float32((1 - self.rho**2) ** 0.5) * self._draw()
-            following[t] = self.state
-            self.step += 1
-            if self.step % 500 == 0:
-                self.state = self._draw()
-        action = self.rng.uniform(-1, 1, (count, ACTION)).astype(np.float32)
-        flat = following.reshape(count, OBS)
-        reward = np.sin(2 * flat[:, 0])
-        return {"obs": obs.reshape(count, OBS), "next_obs": flat, "action": action, "reward": reward}
+    source: Walks | Rollouts
+    slots: int
+    turns: int
+    """Consolidations that count."""
+    filling: int | None = None
+    """Experiences at a time while the memory fills, spread over the phases in the first half; then it is timed next to
+    its peer. None: as many as later."""
+    new: int = 5000
+    """Experiences before each consolidation that counts."""
 
 
-class Rollouts:
-    """Ten environments of a MuJoCo task; actions follow themselves with correlation .9. options: for gymnasium.make."""
-
-    def __init__(self, task: str, seed: int = 0, **options: Any) -> None:
-        import gymnasium
-
-        self.count = 10
-        self.envs = [gymnasium.make(task, **options) for _ in range(self.count)]
-        self.rng = np.random.default_rng(seed)
-        self.state = [env.reset(seed=seed + n)[0].astype(np.float32) for n, env in enumerate(self.envs)]
-        self.obs, self.action = len(self.state[0]), self.envs[0].action_space.shape[0]  # type: ignore[index]
-        self.last = np.zeros((10, self.action))
-
-    def take(self, count: int) -> dict[str, Any]:
-        rows: dict[str, list[Any]] = {"obs": [], "next_obs": [], "action": [], "reward": []}
-        for _ in range(count // 10):
-            self.last = 0.9 * self.last + 0.44 * self.rng.normal(size=self.last.shape)
-            for n, env in enumerate(self.envs):
-                low, high = env.action_space.low, env.action_space.high  # type: ignore[attr-defined]
-                action = np.clip(self.last[n] * high, low, high).astype(np.float32)
-                following, reward, terminated, truncated, _ = env.step(action)
-                following = following.astype(np.float32)
-                for name, value in zip(rows, (self.state[n], following, action, float(reward)), strict=True):
-                    rows[name].append(value)
-                self.state[n] = following
-                if terminated or truncated:
-                    self.state[n] = env.reset()[0].astype(np.float32)
-        return {name: np.asarray(values, np.float32) for name, values in rows.items()}
-
-
-def _meta_world(task: str) -> Rollouts:
-    import metaworld  # noqa: F401  (it registers its tasks)
-
-    return Rollouts("Meta-World/MT1", env_name=task, disable_env_checker=True)
-
-
-def feed(memory: CrystalMemory, source: Any, count: int) -> None:
-    """Store many at a time; what `add` would do one step at a time."""
-    rows = torch.zeros(1, count, memory.arena.layout.words, dtype=torch.int64)
-    columns = memory.arena.layout.torch_views(rows)
-    for name, values in source.take(count).items():
-        columns[name].copy_(torch.as_tensor(values)[None])
-    columns["discount"].fill_(0.99)
-    memory.ledger.reserve(count)
-    memory._store(rows, torch.ones(1, count, dtype=torch.bool))
-    memory.time += count
-
-
-def critic(batch: Batch) -> torch.Tensor:
-    assert isinstance(batch.obs, torch.Tensor)
-    assert isinstance(batch.next_obs, torch.Tensor)
+def critic(batch: Batch) -> Tensor:
+    assert isinstance(batch.obs, Tensor)
+    assert isinstance(batch.next_obs, Tensor)
     return batch.reward + torch.sin(batch.next_obs[..., 0]) - torch.sin(batch.obs[..., 0])
 
 
-def judged(memory: CrystalMemory) -> dict[str, float]:
-    """Recall@10 of the lists just used, and the mean error of V over its deviation, against exact neighbours."""
-    vicinity, ledger = memory.vicinity, memory.ledger
-    assert vicinity is not None
-    assert vicinity.ahead is not None
-    stored = (ledger.phase[0] > 0).nonzero()[:, 0]
-    rows = stored[torch.randperm(len(stored), generator=torch.Generator().manual_seed(1))[:JUDGED]]
-    queries = vicinity.states.vectors("next_obs", rows[None])[0]
-    near, slot = torch.empty(len(rows), 0), torch.empty(len(rows), 0, dtype=torch.int64)
-    for part in stored.split(1 << 17):
-        apart = torch.cdist(queries, vicinity.states.vectors("obs", part[None])[0])
-        apart[rows[:, None] == part] = torch.inf
-        least, at = apart.topk(10, largest=False)
-        near, order = torch.cat([near, least], 1).topk(10, largest=False)
-        slot = torch.cat([slot, part[at]], 1).gather(1, order)
-    mine = vicinity.ahead.index[0, rows, :10].to(torch.int64)
-    recall = float((slot[:, :, None] == mine[:, None, :]).any(-1).float().mean())
-    exact = ledger.error[0][slot].mean(-1)
-    listed = (ledger.error[0][mine.clamp_min(0)] * (mine >= 0)).sum(-1) / (mine >= 0).sum(-1).clamp_min(1)
-    return {"recall": recall, "value_error": float((listed - exact).abs().mean() / exact.std())}
+def empty(source: Walks | Rollouts, slots: int) -> CrystalMemory:
+    shape: Any = {"obs": (source.obs,), "action": (source.action,), "envs": source.envs, "seed": 0}
+    return CrystalMemory(slots, params=CrystalParams.anchored(), **shape)
 
 
-def bytes_of(memory: Any) -> dict[str, float]:
-    """Per slot: payload, ledger (with the visit counts, without anchors), neighbour lists, copies of vectors."""
-    lists = getattr(memory, "vicinity", None)
-    listed, vectors = (lists.list_bytes, lists.nbytes - lists.list_bytes) if lists else (0, 0)
-    anchors = sum(anchor.nbytes for anchor in getattr(memory, "anchors", {}).values())
-    parts = {"payload": memory.arena.nbytes, "lists": listed, "vectors": vectors}
-    parts["ledger"] = memory.nbytes - sum(parts.values()) - anchors
-    return {name: count / memory.capacity for name, count in parts.items()}
-
-
-class Peer:
-    """An index built anew, and what asking it for every experience takes: seconds of the process and of the clock.
-
-    Vectors are given to FAISS as they are, or padded to a multiple of eight coordinates, as the memory itself does.
-    """
-
-    def __init__(self, memory: CrystalMemory) -> None:
-        import faiss
-
-        assert memory.vicinity is not None
-        states, occupied = memory.vicinity.states, memory.ledger.phase[0] > 0
-        slots = occupied.nonzero()[:, 0]
-        self.count, lists = len(slots), int(LISTS * len(slots) ** 0.5)
-        coarse = faiss.IndexFlatL2(states.size)
-        kind = faiss.ScalarQuantizer.QT_fp16
-        self.index = faiss.IndexIVFScalarQuantizer(coarse, states.size, lists, kind, faiss.METRIC_L2, False)
-        self.index.cp.niter, self.index.cp.min_points_per_centroid, self.index.nprobe = 10, 1, PROBES
-        vectors = states.of_lane("obs", 0, slots).numpy()
-        self.built = timed(lambda: self._build(vectors, max(1, len(slots) // (lists * TRAINED_ON))))
-        some = slots[torch.randperm(len(slots), generator=torch.Generator().manual_seed(2))[:QUERIES]]
-        self.queries = states.of_lane("next_obs", 0, some).numpy()
-        wide = -(-states.size // TOGETHER) * TOGETHER
-        self.padded = np.pad(self.queries, ((0, 0), (0, wide - states.size)))
-        self.rounds: dict[str, list[tuple[float, float]]] = {"peer": [], "padded_peer": []}
-
-    def _build(self, vectors: Any, step: int) -> None:
-        self.index.train(vectors[::step])
-        self.index.add(vectors)
-
-    def ask(self, memory: CrystalMemory) -> None:
-        assert memory.vicinity is not None
-        assert isinstance(memory.vicinity.index, Ivf)
-        padded = memory.vicinity.index.indices[0]
-        padded.nprobe = PROBES
-        self.rounds["peer"].append(timed(lambda: self.index.search(self.queries, 10)))
-        self.rounds["padded_peer"].append(timed(lambda: padded.search(self.padded, 10)))
-
-    def seconds(self, name: str) -> tuple[float, float]:
-        process, wall = (
-            sum(each) / len(self.rounds[name]) / len(self.queries) * self.count
-            for each in zip(*self.rounds[name], strict=True)
-        )
-        return self.built[0] + process, self.built[1] + wall
-
-
-def timed(work: Callable[[], Any]) -> tuple[float, float]:
-    """Seconds of the process and of the clock."""
-    process, wall = time.process_time(), time.perf_counter()
-    work()
-    return time.process_time() - process, time.perf_counter() - wall
+def filled(case: Case) -> CrystalMemory:
+    """Excess of a phase is evicted at once when time begins to pass, and lists need a while to recover: hence the
+    second half."""
+    memory, at_once = empty(case.source, case.slots), case.filling or case.new
+    fills = case.slots // at_once
+    for number in range(fills):
+        internals.store(memory, case.source.take(at_once))
+        if case.filling and number < fills // 2:
+            memory.time -= at_once  # no time passes, so that nothing is evicted yet
+            spread(memory)
+        memory.consolidate(critic)
+    return memory
 
 
 def spread(memory: CrystalMemory) -> None:
-    """Put what is liquid beyond its share into glass and crystal, at random, as it would be after a long life."""
-    ledger, shares = memory.ledger, torch.tensor(memory.ledger.caps, dtype=torch.float64)
-    phase = ledger.phase
-    new = (phase == 1) & ((ledger.flags & 1) == 0)
-    drawn = torch.multinomial(shares, memory.capacity, replacement=True, generator=torch.Generator().manual_seed(0)) + 1
-    ledger.c.copy_(torch.where(new, (drawn - 1) * 0.4 + 0.1, ledger.c))
-    ledger.relabel(torch.where(new, drawn.to(torch.uint8), phase), torch.ones(1, 1, dtype=torch.bool))
+    """Put new experiences into random phases, with the shares that a full memory has."""
+    shares = torch.tensor(memory.params.caps(memory.capacity), dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.multinomial(shares, memory.capacity, replacement=True, generator=generator) + 1
+    new = (memory.ledger.phase[0] == 1) & ~internals.evaluated(memory)
+    internals.set_phases(memory, drawn.to(torch.uint8), new)
 
 
-def measured(source: Any, size: int, turns: int, filling: int | None = None, new: int = NEW) -> dict[str, Any]:
-    """A life: until as many experiences came as there are slots, then so many consolidations that count.
+class Peer:
+    """A FAISS index built from scratch, and what querying it for every experience takes: process and wall seconds.
 
-    filling: so many at a time, in the first half spread over the phases; then it is timed beside its peer. (What is too
-    much of a phase is given up at once when time begins to pass, and lists need a while to recover.)
+    Vectors are given to FAISS as they are ("peer"), or padded to a multiple of eight coordinates, as the memory itself
+    does ("padded_peer").
     """
-    shape: dict[str, Any] = {"obs": (source.obs,), "action": (source.action,)}
-    memory = CrystalMemory(size, params=CrystalParams.anchored(), envs=source.count, seed=0, **shape)
-    fills = size // (filling or new)
-    for number in range(fills):
-        feed(memory, source, filling or new)
-        if filling and number < fills // 2:  # no time passes, so that nothing is given up yet
-            memory.time -= filling
-            spread(memory)
-        memory.consolidate(critic)
-    peer = Peer(memory) if filling else None
-    stages: dict[str, float] = {}
-    rounds: list[tuple[float, float]] = []
-    last: dict[str, float] = {}
-    for turn in range(turns):
-        feed(memory, source, new)
-        process, wall = time.process_time(), time.perf_counter()
-        plan = memory.plan(critic)
-        taken = time.process_time() - process, time.perf_counter() - wall
-        if turn == turns - 1:
-            last = judged(memory)
-        process, wall = time.process_time(), time.perf_counter()
-        report = memory.apply(plan)
-        evaluate = report.seconds["evaluate"]
-        taken = taken[0] + time.process_time() - process, taken[1] + time.perf_counter() - wall
-        rounds.append((taken[0] - evaluate, taken[1] - evaluate))
-        for name, seconds in report.seconds.items():
-            stages[name] = stages.get(name, 0.0) + seconds / turns
+
+    def __init__(self, memory: CrystalMemory) -> None:
+        own = NeighbourLists(memory)
+        slots = own.stored
+        vectors = own.vectors("obs", slots).numpy()
+        self.count, size = vectors.shape
+        lists = int(Ivf.lists_per_root * self.count**0.5)
+        self.index = peers.faiss_index(size, lists, Ivf.min_probes)
+        step = max(1, self.count // (lists * Ivf.trained_on))
+        self.built = process_and_wall(lambda: (self.index.train(vectors[::step]), self.index.add(vectors)))
+        some = slots[torch.randperm(self.count, generator=torch.Generator().manual_seed(2))[:QUERIES]]
+        self.queries = own.vectors("next_obs", some).numpy()
+        self.padded = np.pad(self.queries, ((0, 0), (0, -size % Ivf.pad_to)))
+        self.rounds: dict[str, list[tuple[float, float]]] = {"peer": [], "padded_peer": []}
+
+    def ask(self, memory: CrystalMemory) -> None:
+        padded = NeighbourLists(memory).faiss_index()
+        padded.nprobe = Ivf.min_probes
+        self.rounds["peer"].append(process_and_wall(lambda: self.index.search(self.queries, 10)))
+        self.rounds["padded_peer"].append(process_and_wall(lambda: padded.search(self.padded, 10)))
+
+    def compared(self, ours: list[float]) -> dict[str, float]:
+        """ours: process and wall seconds of a consolidation."""
+        result = {}
+        for name, mark in (("peer", ""), ("padded_peer", "padded_")):
+            asked = (mean(each) / len(self.queries) * self.count for each in zip(*self.rounds[name], strict=True))
+            process, wall = (built + taken for built, taken in zip(self.built, asked, strict=True))
+            result |= {f"{mark}peer_seconds": process, f"{mark}peer_wall_seconds": wall}
+            result |= {f"{mark}ratio": ours[0] / process, f"{mark}wall_ratio": ours[1] / wall}
+        return result
+
+
+def measured(case: Case) -> Result:
+    memory = filled(case)
+    peer = Peer(memory) if case.filling else None
+    rounds, reports, quality = [], [], {}
+    for turn in range(case.turns):
+        internals.store(memory, case.source.take(case.new))
+        taken, report, quality = consolidated(memory, judge=turn == case.turns - 1)
+        rounds.append(taken)
+        reports.append(report)
         if peer is not None:
             peer.ask(memory)
-    ours = [sum(each) / turns for each in zip(*rounds, strict=True)]
-    result: dict[str, Any] = {
-        "seconds": ours[0], "wall_seconds": ours[1], "worst": max(each[0] for each in rounds), "turns": turns,
-        "experiences": int((memory.ledger.phase > 0).sum()),
-        "stages": stages, "bytes": (memory.nbytes - memory.arena.nbytes) / size, "parts": bytes_of(memory), **last,
+    ours = [mean(each) for each in zip(*rounds, strict=True)]
+    return {
+        "seconds": ours[0], "wall_seconds": ours[1], "worst": max(process for process, _ in rounds),
+        "turns": case.turns, "experiences": int((memory.ledger.phase > 0).sum()),
+        "stages": {name: mean(report.seconds[name] for report in reports) for name in reports[0].seconds},
+        "bytes": (memory.nbytes - memory.arena.nbytes) / case.slots, "parts": internals.bytes_by_part(memory),
+        **quality, **(peer.compared(ours) if peer is not None else {}),
     }  # fmt: skip
-    if peer is not None:
-        for name, mark in (("peer", ""), ("padded_peer", "padded_")):
-            theirs = peer.seconds(name)
-            result |= {f"{mark}peer_seconds": theirs[0], f"{mark}peer_wall_seconds": theirs[1]}
-            result |= {f"{mark}ratio": ours[0] / theirs[0], f"{mark}wall_ratio": ours[1] / theirs[1]}
-    return result
 
 
-def many_adds(slots: int = 20_000, adds: int = 10**7) -> dict[str, Any]:
+def consolidated(memory: CrystalMemory, judge: bool) -> tuple[tuple[float, float], Any, dict[str, float]]:
+    """Process and wall seconds without the critic, the report, and how good the lists were, if asked."""
+    done: list[Any] = []
+    planning = process_and_wall(lambda: done.append(internals.plan(memory, critic)))
+    quality = judged(NeighbourLists(memory)) if judge else {}
+    applying = process_and_wall(lambda: done.append(memory.apply(done[0])))
+    critics = done[1].seconds["evaluate"]
+    return (planning[0] + applying[0] - critics, planning[1] + applying[1] - critics), done[1], quality
+
+
+def judged(lists: NeighbourLists) -> dict[str, float]:
+    """Recall@10 of the lists just used, and the mean error of V over its deviation, against exact neighbours."""
+    order = torch.randperm(len(lists.stored), generator=torch.Generator().manual_seed(1))
+    rows = lists.stored[order[:JUDGED]]
+    exact, listed = nearest(lists, rows), lists.of_successors(rows)[:, :10]
+    recall = float((exact[:, :, None] == listed[:, None, :]).any(-1).float().mean())
+    value, there = lists.errors[exact].mean(-1), listed >= 0
+    approximate = (lists.errors[listed.clamp_min(0)] * there).sum(-1) / there.sum(-1).clamp_min(1)
+    return {"recall": recall, "value_error": float((approximate - value).abs().mean() / value.std())}
+
+
+def nearest(lists: NeighbourLists, rows: Tensor) -> Tensor:
+    """Slots int64[P, 10] of the stored states nearest to the successor states of rows [P], themselves excluded."""
+    queries = lists.vectors("next_obs", rows)
+    distance, slot = torch.empty(len(rows), 0), torch.empty(len(rows), 0, dtype=torch.int64)
+    for part in lists.stored.split(1 << 17):
+        apart = torch.cdist(queries, lists.vectors("obs", part)).masked_fill_(rows[:, None] == part, torch.inf)
+        closest, at = apart.topk(10, largest=False)
+        distance, order = torch.cat([distance, closest], 1).topk(10, largest=False)
+        slot = torch.cat([slot, part[at]], 1).gather(1, order)
+    return slot
+
+
+def many_adds(slots: int, adds: int) -> Result:
     """Resident memory, in MiB, after a tenth of the adds and after all, with a consolidation every 50,000."""
     source = Walks(0.98)
-    memory = CrystalMemory(slots, obs=(OBS,), action=(ACTION,), params=CrystalParams.anchored(), envs=ENVS, seed=0)
-    batch, resident = ENVS, {}
-    block = source.take(500 * batch)
-    for number in range(adds // batch):
-        part = number % 500
-        rows = torch.zeros(1, batch, memory.arena.layout.words, dtype=torch.int64)
-        columns = memory.arena.layout.torch_views(rows)
-        for name, values in block.items():
-            columns[name].copy_(torch.as_tensor(values[part * batch : (part + 1) * batch])[None])
-        memory.ledger.reserve(batch)
-        memory._store(rows, torch.ones(1, batch, dtype=torch.bool))
-        memory.time += batch
-        if number % 1000 == 999:
+    memory, block, envs = empty(source, slots), source.take(500 * source.envs), source.envs
+    resident = {}
+    for number in range(1, adds // envs + 1):
+        part = slice((number - 1) % 500 * envs, ((number - 1) % 500 + 1) * envs)
+        internals.store(memory, {name: values[part] for name, values in block.items()})
+        if number % 1000 == 0:
             memory.consolidate(critic)
-        if (number + 1) * batch in (adds // 10, adds):
-            resident[f"{(number + 1) * batch}"] = _resident()
-    return {
-        "slots": slots,
-        "resident_mib": resident,
-        "largest_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    }
+        if number * envs in (adds // 10, adds):
+            resident[f"{number * envs}"] = _resident()
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"slots": slots, "resident_mib": resident, "largest_mib": largest}
 
 
 def _resident() -> float:
@@ -291,47 +194,82 @@ def _resident() -> float:
     return pages * resource.getpagesize() / 2**20
 
 
-PARTS: dict[str, Callable[[], dict[str, Any]]] = {
-    "speed 100000": lambda: measured(Walks(0.98), 100_000, 8, filling=25_000),
-    "speed 1000000": lambda: measured(Walks(0.98), 1_000_000, 6, filling=50_000),
-    "speed 2000000": lambda: measured(Walks(0.98), 2_000_000, 4, filling=100_000),
-    "walks, .98": lambda: measured(Walks(0.98), 100_000, 50),
-    "walks, .998": lambda: measured(Walks(0.998), 100_000, 50),
-    "HalfCheetah-v5": lambda: measured(Rollouts("HalfCheetah-v5"), 100_000, 50),
-    "Hopper-v5": lambda: measured(Rollouts("Hopper-v5"), 100_000, 50),
-    "Meta-World push-v3": lambda: measured(_meta_world("push-v3"), 40_000, 50, new=2000),
-    "noise": lambda: measured(Walks(0.0), 100_000, 50),
-    "adds": many_adds,
+CASES: dict[str, Callable[[], Case]] = {
+    "speed 100000": lambda: Case(Walks(0.98), 100_000, 8, filling=25_000),
+    "speed 1000000": lambda: Case(Walks(0.98), 1_000_000, 6, filling=50_000),
+    "speed 2000000": lambda: Case(Walks(0.98), 2_000_000, 4, filling=100_000),
+    "walks, .98": lambda: Case(Walks(0.98), 100_000, 50),
+    "walks, .998": lambda: Case(Walks(0.998), 100_000, 50),
+    "HalfCheetah-v5": lambda: Case(Rollouts("HalfCheetah-v5"), 100_000, 50),
+    "Hopper-v5": lambda: Case(Rollouts("Hopper-v5"), 100_000, 50),
+    "Meta-World push-v3": lambda: Case(meta_world("push-v3"), 40_000, 50, new=2000),
+    "noise": lambda: Case(Walks(0.0), 100_000, 50),
 }
 
 
-def quick() -> dict[str, Any]:
-    """A memory of 40,000 in seconds, for `benchmarks/memory.py`."""
-    return measured(Walks(0.98), 40_000, 3, filling=20_000)
+def quick_case() -> Case:
+    return Case(Walks(0.98), 40_000, 3, filling=20_000)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Consolidation of large memories on CPU.")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file, beside those of other parts")
-    parser.add_argument("--quick", action="store_true", help="40,000 slots only")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="only these parts")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    if options.quick:
-        print(json.dumps(quick(), indent=2))
-        return
-    result: dict[str, Any] = {}
-    if options.json and options.json.exists():
-        result = json.loads(options.json.read_text())
-    for name in options.only:
-        result[name] = PARTS[name]()
-        small, large = (result.get(f"speed {size}") for size in (100_000, 1_000_000))
-        if small and large:
-            result |= {"consolidation_vs_faiss": large["ratio"], "growth": large["seconds"] / small["seconds"]}
-        print(json.dumps({name: result[name]}, indent=2), flush=True)
-        if options.json:
-            options.json.write_text(json.dumps(result, indent=2) + "\n")
+def measure(setting: Setting) -> Iterator[Result]:
+    cases = {"speed 40000": quick_case} if setting.quick else CASES
+    parts: dict[str, Part] = {name: lambda n=name, c=case: {n: measured(c())} for name, case in cases.items()}  # type: ignore[misc]
+    parts["adds"] = lambda: {"adds": many_adds(2_000, 10**5) if setting.quick else many_adds(20_000, 10**7)}
+    for result in in_parts(setting, parts):
+        yield result | growth(result.get("speed 100000"), result.get("speed 1000000"))
 
 
-if __name__ == "__main__":
-    main()
+def growth(small: dict[str, Any] | None, large: dict[str, Any] | None) -> dict[str, float]:
+    """What matters of two sizes, where both are known."""
+    if not (small and large):
+        return {}
+    return {"consolidation_vs_faiss": large["ratio"], "growth": large["seconds"] / small["seconds"]}
+
+
+LINES = (
+    ("experiences stored", "experiences", ",.0f", ""),
+    ("process seconds, mean", "seconds", ".2f", ""),
+    ("process seconds, longest", "worst", ".2f", ""),
+    ("FAISS: build and one query for each, process seconds", "peer_seconds", ".1f", ""),
+    ("ours ÷ FAISS, process time", "ratio", ".3f", "≤ .05 at 10⁶"),
+    ("ours ÷ FAISS, wall-clock time", "wall_ratio", ".3f", ""),
+    ("ours ÷ FAISS with padded vectors, process time", "padded_ratio", ".3f", ""),
+    ("bytes per slot in addition to the payload", "bytes", ".0f", "≤ 256"),
+    ("recall@10 of the lists of s′", "recall", ".3f", "≥ .95"),
+    ("error of V ÷ its deviation", "value_error", ".3f", ""),
+)
+"""Label, key, format and target of the rows of the table of speeds."""
+
+
+def _sizes(result: Result) -> dict[int, dict[str, Any]]:
+    return dict(sorted((int(name.split()[1]), row) for name, row in result.items() if name.startswith("speed ")))
+
+
+def speed_block(result: Result) -> str:
+    sizes = _sizes(result)
+    rows = [[words, *(format(row[key], how) for row in sizes.values()), target] for words, key, how, target in LINES]
+    if "growth" in result:
+        rows.append(["growth 10⁵ → 10⁶", "", f"{result['growth']:.1f}", *[""] * (len(sizes) - 2), "≤ 12"])
+    return table(["", *(f"{size:,} slots" for size in sizes), "target"], rows)
+
+
+def stages_block(result: Result) -> str:
+    sizes = _sizes(result)
+    stages = next(iter(sizes.values()))["stages"]
+    rows = [[name, *(f"{row['stages'][name]:.2f}" for row in sizes.values())] for name in stages]
+    return table(["stage", *(f"{size:,} slots" for size in sizes)], rows)
+
+
+def quality_block(result: Result) -> str:
+    streams = {name: row for name, row in result.items() if name in CASES and not name.startswith("speed ")}
+    rows = [
+        [name, f"{row['turns']}", f"{row['recall']:.3f}", f"{row['value_error']:.3f}", f"{row['seconds']:.2f}"]
+        for name, row in streams.items()
+    ]
+    return table(["stream", "consolidations", "recall@10", "error of V ÷ its deviation", "seconds each"], rows)
+
+
+def resident_block(result: Result) -> str:
+    found = result["adds"]
+    after = ", ".join(f"{mib:.0f} MiB after {int(adds):,} adds" for adds, mib in found["resident_mib"].items())
+    return f"Resident memory of a process with a memory of {found['slots']:,} slots: {after}."

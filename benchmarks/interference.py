@@ -1,34 +1,33 @@
 """How often the rules of interference are right: flags under noise, recall of true contradictions, automatic ε.
 
-    python benchmarks/interference.py --json runs/interference.json
-
-`docs/interference.md` shows the numbers. "Literal" is a rule as it was first written; the library's own
-adds a guard against noise (`crystalrl.memory.crystal.interference`). "Elders" is the guard that was tried first for fresh_mean:
-an experience at odds with the mean of its elders is an outlier and not flagged.
+"Literal" is a rule as it was first written; the library's own adds a guard against noise
+(`crystalrl.memory.neighbours.contradiction`). "Elders" is the guard that was tried first for fresh_mean: an experience
+that differs from the mean of the older ones is an outlier and is not flagged.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.harness.pages import table
+from benchmarks.harness.results import Result, Setting, in_parts
+from benchmarks.internals import Experiences, contradicted, liquid_spacing, median_spacing, moments
+from crystalrl.backends import backend_for
 from crystalrl.dynamics import CRYSTAL, LIQUID
-from crystalrl.memory.crystal.interference import Scene, contradicted, spacing
-from crystalrl.memory.neighbours import exact as neighbours
 
 NOISE = (0.0, 0.01, 0.05, 0.2)
+PAIRS = backend_for(torch.device("cpu")).pairs
 
 
-def sites(count: int, members: int, noise: float, changed: bool, newer: float, seed: int) -> dict[str, Any]:
-    """`count` places, `members` experiences at each, the older ones crystal, a share `newer` of all liquid.
+def sites(count: int, members: int, noise: float, changed: bool, newer: float, seed: int) -> Result:
+    """`count` places with `members` experiences each: the older ones crystal, the share `newer` of all liquid.
 
     The reward of a place is 0; with probability `noise` it is 1 instead. If `changed`, the newer ones have 1 instead of
-    0 (and 0 with probability `noise`): the true contradictions are the crystals that say 0.
+    0 (and 0 with probability `noise`): the true contradictions are the crystals with reward 0.
     """
     rng = np.random.default_rng(seed)
     total = count * members
@@ -45,20 +44,29 @@ def sites(count: int, members: int, noise: float, changed: bool, newer: float, s
     }
 
 
-def scene_of(data: dict[str, Any], state: torch.Tensor) -> Scene:
+def scene_of(data: dict[str, Any], state: torch.Tensor) -> Experiences:
     total = len(data["reward"])
     phase = torch.tensor(np.where(data["new"], LIQUID, CRYSTAL), dtype=torch.uint8)[None]
     action = torch.tensor(data["action"]).view(1, total, 1).float()
     reward, new = torch.tensor(data["reward"])[None], torch.tensor(data["new"])[None]
-    return Scene(state, action, reward, torch.arange(total)[None], phase, new, None, True)
+    return Experiences(
+        state=state,
+        action=action,
+        reward=reward,
+        birth=torch.arange(total)[None],
+        phase=phase,
+        unevaluated=new,
+        context=None,
+        discrete=True,
+    )
 
 
-def library(rule: str, scene: Scene, epsilon: float, delta_r: float) -> np.ndarray:
+def library(rule: str, scene: Experiences, epsilon: float, delta_r: float) -> np.ndarray:
     """Flags of the library's rule."""
-    return contradicted(rule, scene, torch.tensor([[epsilon]]), torch.tensor([[delta_r]]))[0].numpy()
+    return contradicted(rule, scene, torch.tensor([[epsilon]]), torch.tensor([[delta_r]]), PAIRS)[0].numpy()
 
 
-def literal(rule: str, scene: Scene, epsilon: float, delta_r: float, guarded: bool = False) -> np.ndarray:
+def literal(rule: str, scene: Experiences, epsilon: float, delta_r: float, guarded: bool = False) -> np.ndarray:
     """Flags of the rule without the guard for outliers, one experience at a time."""
     state, action, reward = scene.state[0].numpy(), scene.action[0, :, 0].numpy(), scene.reward[0].numpy()
     liquid = scene.phase[0].numpy() == LIQUID
@@ -67,57 +75,72 @@ def literal(rule: str, scene: Scene, epsilon: float, delta_r: float, guarded: bo
         near = (np.abs(state - state[i]) <= epsilon).all(-1) & (action == action[i])
         near &= ((state - state[i]) ** 2).sum(-1) <= epsilon**2
         near[i] = False
-        differ = np.abs(reward - reward[i]) > delta_r
-        if rule == "exists":
-            flagged[i] = (near & differ).any()
-        elif rule == "newer_majority":
-            newer = near & (np.arange(len(reward)) > i)
-            flagged[i] = (newer & differ).sum() >= 2 and (newer & differ).sum() > newer.sum() / 2
-        elif not liquid[i] and (near & liquid).any():
-            flagged[i] = abs(reward[near & liquid].mean() - reward[i]) > delta_r
-            if guarded and (near & ~liquid).any():
-                flagged[i] &= abs(reward[near & ~liquid].mean() - reward[i]) <= delta_r
+        if rule == "fresh_mean":
+            flagged[i] = not liquid[i] and _fresh_mean(near, liquid, reward, reward[i], delta_r, guarded)
+        else:
+            flagged[i] = _counted(rule, near, np.arange(len(reward)) > i, np.abs(reward - reward[i]) > delta_r)
     return flagged
 
 
-def elders(rule: str, scene: Scene, epsilon: float, delta_r: float) -> np.ndarray:
+def _counted(rule: str, near: np.ndarray, newer: np.ndarray, differ: np.ndarray) -> bool:
+    if rule == "exists":
+        return bool((near & differ).any())
+    against = (near & newer & differ).sum()
+    return bool(against >= 2 and against > (near & newer).sum() / 2)
+
+
+def _fresh_mean(
+    near: np.ndarray, liquid: np.ndarray, reward: np.ndarray, mine: float, delta_r: float, guarded: bool
+) -> bool:
+    fresh, older = near & liquid, near & ~liquid
+    outlier = guarded and older.any() and abs(reward[older].mean() - mine) > delta_r
+    return bool(fresh.any() and abs(reward[fresh].mean() - mine) > delta_r and not outlier)
+
+
+def elders(rule: str, scene: Experiences, epsilon: float, delta_r: float) -> np.ndarray:
     return literal(rule, scene, epsilon, delta_r, guarded=True)
 
 
 READINGS = {"literal": literal, "elders": elders, "library": library}
 
 
-def noise_row(rule: str, reading: str, members: int, count: int, seeds: int = 3) -> dict[str, Any]:
+def _share(rule: str, reading: str, scenes: list[dict[str, Any]], of: str) -> float:
+    """Mean over scenes of the share that is flagged: of the true contradictions, or of all that the rule may flag."""
+    shares = []
+    for data in scenes:
+        state = torch.tensor(data["state"], dtype=torch.float32)[None]
+        among = data["truth"] if of == "truth" else ~data["new"] | (rule != "fresh_mean")
+        shares.append(READINGS[reading](rule, scene_of(data, state), 0.5, 0.5)[among].mean())
+    return float(np.mean(shares))
+
+
+def noise_row(rule: str, reading: str, members: int, count: int, seeds: int = 3) -> Result:
     """Share of the experiences that could be flagged and are; recall when half, or two thirds, of a place are newer."""
 
-    def share(noise: float, changed: bool, newer: float, of: str) -> float:
-        shares = []
-        for seed in range(seeds):
-            data = sites(count, members, noise, changed, newer, seed)
-            state = torch.tensor(data["state"], dtype=torch.float32)[None]
-            could = data["truth"] if of == "truth" else ~data["new"] | (rule != "fresh_mean")
-            shares.append(READINGS[reading](rule, scene_of(data, state), 0.5, 0.5)[could].mean())
-        return float(np.mean(shares))
+    def scenes(noise: float, changed: bool, newer: float) -> list[dict[str, Any]]:
+        return [sites(count, members, noise, changed, newer, seed) for seed in range(seeds)]
 
     row: dict[str, Any] = {"rule": rule, "reading": reading, "neighbours": members}
     for noise in NOISE[1:]:
-        row[f"flagged, p = {noise:g}"] = share(noise, False, 1 / 2, "could")
+        row[f"flagged, p = {noise:g}"] = _share(rule, reading, scenes(noise, False, 1 / 2), "all")
     for noise in NOISE:
-        row[f"recall, p = {noise:g}"] = share(noise, True, 1 / 2, "truth")
-        row[f"recall, p = {noise:g}, two thirds newer"] = share(noise, True, 2 / 3, "truth")
+        row[f"recall, p = {noise:g}"] = _share(rule, reading, scenes(noise, True, 1 / 2), "truth")
+        row[f"recall, p = {noise:g}, two thirds newer"] = _share(rule, reading, scenes(noise, True, 2 / 3), "truth")
     return row
+
+
+MOVES = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]]) * 0.08
 
 
 def walk(total: int, seed: int) -> dict[str, np.ndarray]:
     """A 2-D navigation stream: half of it with one goal, half with another.
 
     Position in the unit square, five actions (stay and four directions) with step .08 and noise .01, reward 1 within .1
-    of the goal (then a new start) minus .02 per step, at most 40 steps; actions two thirds towards the goal. The true
-    contradictions are the older rewarded experiences to which at least two newer ones within .05, of the same action,
-    brought no reward.
+    of the goal (then a new start) minus .02 per step, at most 40 steps; two thirds of the actions go towards the goal.
+    The true contradictions are the older rewarded experiences for which at least two newer ones within .05, with the
+    same action, brought no reward.
     """
     rng = np.random.default_rng(seed)
-    moves = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]]) * 0.08
     goals = rng.uniform(0.15, 0.85, (2, 2))
     while np.linalg.norm(goals[0] - goals[1]) < 0.35:
         goals = rng.uniform(0.15, 0.85, (2, 2))
@@ -127,22 +150,25 @@ def walk(total: int, seed: int) -> dict[str, np.ndarray]:
         goal = goals[int(t >= total // 2)]
         act = int(rng.integers(5))
         if rng.random() < 2 / 3:
-            act = int(np.argmin(np.linalg.norm(at + moves - goal, axis=1)))
-        then = np.clip(at + moves[act] + rng.normal(size=2) * 0.01, 0, 1)
-        hit = np.linalg.norm(then - goal) < 0.1
+            act = int(np.argmin(np.linalg.norm(at + MOVES - goal, axis=1)))
+        after = np.clip(at + MOVES[act] + rng.normal(size=2) * 0.01, 0, 1)
+        hit = np.linalg.norm(after - goal) < 0.1
         state[t], action[t], reward[t] = at, act, float(hit) - 0.02
-        at, steps = then, steps + 1
-        if hit or steps == 40:
-            at, steps = rng.random(2), 0
-    new = np.arange(total) >= total // 2
+        at, steps = (rng.random(2), 0) if hit or steps == 39 else (after, steps + 1)
+    return {"state": state, "action": action, "reward": reward, **_truth(state, action, reward, goals[1])}
+
+
+def _truth(state: np.ndarray, action: np.ndarray, reward: np.ndarray, goal: np.ndarray) -> dict[str, np.ndarray]:
+    """new: the second half; truth: the true contradictions; same: older ones for which nothing has changed."""
+    new = np.arange(len(state)) >= len(state) // 2
     apart = np.linalg.norm(state[:, None] - state[None], axis=-1)
     against = (apart < 0.05) & (action[:, None] == action[None]) & new & (reward < 0.5)
     truth = ~new & (reward > 0.5) & (against.sum(-1) >= 2)
-    same = ~new & (reward < 0.5) & (np.linalg.norm(state - goals[1], axis=1) > 0.25)
-    return {"state": state, "action": action, "reward": reward, "new": new, "truth": truth, "same": same}
+    same = ~new & (reward < 0.5) & (np.linalg.norm(state - goal, axis=1) > 0.25)
+    return {"new": new, "truth": truth, "same": same}
 
 
-def automatic_row(total: int, rule: str, how: str, nearest: int | None, seeds: int = 3) -> dict[str, Any]:
+def automatic_row(total: int, rule: str, how: str, nearest: int | None, seeds: int = 3) -> Result:
     """Recall and false flags in the navigation stream with ε from the stored states.
 
     nearest None: the median distance to the nearest state; n: the median distance to the n-th nearest of the same
@@ -151,11 +177,13 @@ def automatic_row(total: int, rule: str, how: str, nearest: int | None, seeds: i
     found, wrong, used = [], [], []
     for seed in range(seeds):
         data = walk(total, seed)
-        state = torch.tensor(data["state"], dtype=torch.float32)[None]
-        occupied = torch.ones(1, total, dtype=torch.bool)
-        mean, deviation = neighbours.moments(state, occupied)
+        state, occupied = torch.tensor(data["state"], dtype=torch.float32)[None], torch.ones(1, total, dtype=torch.bool)
+        mean, deviation = moments(state, occupied)
         scene = scene_of(data, (state - mean) / deviation)
-        epsilon = neighbours.median_spacing(scene.state, occupied) if nearest is None else spacing(scene, nearest)
+        if nearest is None:
+            epsilon = median_spacing(scene.state, occupied, PAIRS)
+        else:
+            epsilon = liquid_spacing(scene, nearest, PAIRS)
         flagged = READINGS[how](rule, scene, float(epsilon), float(data["reward"].std()))
         found.append(flagged[data["truth"]].mean())
         wrong.append(flagged[data["same"]].mean())
@@ -167,40 +195,52 @@ def automatic_row(total: int, rule: str, how: str, nearest: int | None, seeds: i
     }  # fmt: skip
 
 
-def measure() -> dict[str, Any]:
-    rules = [("exists", "literal"), ("newer_majority", "literal"), ("newer_majority", "library")]
-    rules += [("fresh_mean", how) for how in READINGS]
-    return {
-        "noise": [noise_row(*rule, *size) for size in ((500, 4), (20, 50)) for rule in rules],
-        "automatic": [
-            automatic_row(total, *rule, nearest)
-            for rule in rules[1:]
-            for nearest in (None, 5, 10, 20)
-            for total in (1000, 2000, 4000)
-        ],
+RULES = [("exists", "literal"), ("newer_majority", "literal"), ("newer_majority", "library")]
+RULES += [("fresh_mean", how) for how in READINGS]
+
+
+def noise_rows(seeds: int) -> list[dict[str, Any]]:
+    return [noise_row(*rule, *size, seeds) for size in ((500, 4), (20, 50)) for rule in RULES]
+
+
+def automatic_rows(sizes: tuple[int, ...], seeds: int) -> list[dict[str, Any]]:
+    scales = (None, 5, 10, 20)
+    return [automatic_row(n, *rule, near, seeds) for rule in RULES[1:] for near in scales for n in sizes]
+
+
+def measure(setting: Setting) -> Iterator[Result]:
+    sizes, seeds = ((500,), 1) if setting.quick else ((1000, 2000, 4000), 3)
+    parts = {
+        "noise": lambda: {"noise": noise_rows(seeds)},
+        "automatic": lambda: {"automatic": automatic_rows(sizes, seeds)},
     }
+    return in_parts(setting, parts)
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    names = list(rows[0])
-    print("| " + " | ".join(names) + " |\n|" + "---|" * len(names))
-    for row in rows:
-        cells = (f"{row[n]:.3f}" if isinstance(row[n], float) else str(row[n]) for n in names)
-        print("| " + " | ".join(cells) + " |")
-    print()
+LABELS = {"literal": ", literal", "elders": ", outliers by the mean of older ones", "library": ""}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="write the numbers to this file, too")
-    given = parser.parse_args()
-    results = measure()
-    for rows in results.values():
-        show(rows)
-    if given.json:
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(results, indent=1))
+def several(*shares: float) -> str:
+    return " / ".join(f"{share:.3f}" for share in shares)
 
 
-if __name__ == "__main__":
-    main()
+def noise_block(result: Result) -> str:
+    rows = []
+    for row in result["noise"]:
+        flagged = several(*(row[f"flagged, p = {p}"] for p in ("0.01", "0.05", "0.2")))
+        found = (
+            several(row[f"recall, p = {p}"], row[f"recall, p = {p}, two thirds newer"]) for p in ("0", "0.05", "0.2")
+        )
+        rows.append([f"`{row['rule']}`{LABELS[row['reading']]}", str(row["neighbours"]), flagged, *found])
+    head = ["rule", "experiences per place", "flagged, p = .01 / .05 / .2", "recall, p = 0", "p = .05", "p = .2"]
+    return table(head, rows)
+
+
+def automatic_block(result: Result) -> str:
+    rows = [row for row in result["automatic"] if row["reading"] == "library"]
+    ways, sizes = list(dict.fromkeys(row["ε"] for row in rows)), sorted({row["experiences"] for row in rows})
+    found = {(row["rule"], row["ε"], row["experiences"]): row["recall"] for row in rows}
+    rules = ("fresh_mean", "newer_majority")
+    body = [[way, *(several(*(found[rule, way, size] for rule in rules)) for size in sizes)] for way in ways]
+    worst = max(row["false flags"] for row in rows)
+    return f"{table(['ε', *(f'{n:,} experiences' for n in sizes)], body)}\n\nFalse flags: at most {worst:.1%}."

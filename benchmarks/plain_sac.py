@@ -1,22 +1,17 @@
-"""Soft actor-critic as one would write it for a single learner, without lanes: the yardstick of `learners.py`.
+"""Soft actor-critic as one would write it for a single learner, without lanes: the reference that our SAC is timed
+against.
 
-Both learn from the same batch (3 × 256, batch 256, observations of 17 and actions of 6 numbers, the sizes of
-HalfCheetah) in one process, in turns, so that a busy machine slows both.
+Networks 3 × 256, batch 256, observations of 17 and actions of 6 numbers, the sizes of HalfCheetah.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
-import time
-from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from crystalrl.agents import SAC, SACParams, Spaces
-from crystalrl.random import Streams
 from crystalrl.types import Batch
 
 OBS, ACTION, WIDTH, DEPTH, BATCH = 17, 6, 256, 3, 256
@@ -29,18 +24,16 @@ def perceptron(inputs: int, outputs: int) -> nn.Sequential:
 
 
 class PlainSAC:
-    """One learner of modules and optimisers."""
+    """One learner made of PyTorch modules and optimisers."""
 
-    def __init__(self, device: str, capturable: bool = False) -> None:
+    def __init__(self, device: str) -> None:
         self.policy = perceptron(OBS, 2 * ACTION).to(device)
         self.critics = nn.ModuleList([perceptron(OBS + ACTION, 1) for _ in range(2)]).to(device)
         self.targets = nn.ModuleList([perceptron(OBS + ACTION, 1) for _ in range(2)]).to(device)
         self.targets.load_state_dict(self.critics.state_dict())
         self.log_alpha = torch.zeros(1, device=device, requires_grad=True)
         parts = (self.policy.parameters(), self.critics.parameters(), [self.log_alpha])
-        self.policy_adam, self.critic_adam, self.alpha_adam = (
-            torch.optim.Adam(part, lr=3e-4, capturable=capturable) for part in parts
-        )
+        self.policy_adam, self.critic_adam, self.alpha_adam = (torch.optim.Adam(part, lr=3e-4) for part in parts)
 
     def sample(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         mean, log_std = self.policy(obs).chunk(2, -1)
@@ -55,8 +48,8 @@ class PlainSAC:
         with torch.no_grad():
             action, log_prob = self.sample(batch.next_obs)
             value = self.twins(self.targets, batch.next_obs, action).amin(-1) - self.log_alpha.exp() * log_prob
-            goal = batch.reward + batch.discount * value
-        td_error = goal.unsqueeze(-1) - self.twins(self.critics, batch.obs, batch.action)
+            target = batch.reward + batch.discount * value
+        td_error = target.unsqueeze(-1) - self.twins(self.critics, batch.obs, batch.action)
         descend(self.critic_adam, (batch.weight * 0.5 * td_error.square().sum(-1)).mean())
         self.critics.requires_grad_(False)
         action, log_prob = self.sample(batch.obs)
@@ -81,7 +74,7 @@ def descend(adam: torch.optim.Adam, loss: Tensor) -> None:
 
 
 def batches(lanes: int, device: str) -> Batch:
-    """A batch for each lane."""
+    """A random batch for each lane."""
     generator = torch.Generator().manual_seed(0)
     normal = {
         name: torch.randn(lanes, BATCH, *shape, generator=generator).to(device)
@@ -93,30 +86,6 @@ def batches(lanes: int, device: str) -> Batch:
 
 
 def single(batch: Batch) -> Batch:
-    """The first lane's, without the axis."""
+    """The first lane, without the lane axis."""
     names = ("obs", "action", "reward", "next_obs", "discount", "weight", "index")
     return Batch(**{name: getattr(batch, name)[0] for name in names})
-
-
-def rounds(steps: dict[str, Callable[[], object]], device: str, count: int, each: int) -> dict[str, list[float]]:
-    """Milliseconds per update, measured in turns; on CPU of the process's own time, whatever else the machine does."""
-    clock = time.process_time if device == "cpu" else time.perf_counter
-    out: dict[str, list[float]] = {name: [] for name in steps}
-    for _ in range(count):
-        for name, step in steps.items():
-            started = clock()
-            for _ in range(each):
-                step()
-            if device == "cuda":
-                torch.cuda.synchronize()
-            out[name].append((clock() - started) / each * 1e3)
-    return out
-
-
-def compare(device: str, count: int = 15, each: int = 20) -> dict[str, float]:
-    """Median milliseconds of an update: plain, and one lane of ours."""
-    batch, lane = batches(1, device), SAC(Spaces((OBS,), (ACTION,)), SACParams(), Streams([0], device))
-    alone, plain = single(batch), PlainSAC(device)
-    steps = {"plain modules": lambda: plain.update(alone), "one lane": lambda: lane.update(batch)}
-    rounds(steps, device, 2, each)
-    return {name: statistics.median(times) for name, times in rounds(steps, device, count, each).items()}

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 import torch
 
 from crystalrl.memory import Consolidation, CrystalMemory
-from crystalrl.params import CrystalParams, floats
 from crystalrl.types import Evaluate
 
 
@@ -25,16 +24,11 @@ def require(package: str, extra: str) -> None:
         )
 
 
-def anchored(params: CrystalParams) -> bool:
-    """Whether a memory needs the network's outputs: to pull towards them, or to see whether they have settled."""
-    return any(floats(params.kappa)) or params.settle is not None
-
-
 def consolidate(memory: CrystalMemory, evaluate: Evaluate) -> Consolidation:
     """`memory.consolidate`, except that no time has passed before the first one: nothing settles during the warm-up
     before learning starts.
     """
-    if memory.params.clock == "steps" and not bool(memory.turns.any()):
+    if memory.params.clock == "steps" and not bool(memory.consolidations.any()):
         memory.ledger.updated.copy_(memory.time[:, None].expand_as(memory.ledger.updated))
     return memory.consolidate(evaluate)
 

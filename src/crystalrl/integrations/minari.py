@@ -22,7 +22,8 @@ from torch import Tensor
 from crystalrl.integrations._common import require
 from crystalrl.memory import CrystalMemory
 from crystalrl.memory.storage.spec import from_spaces
-from crystalrl.params import CrystalParams, floats
+from crystalrl.params import CrystalParams
+from crystalrl.params_checks import floats
 from crystalrl.types import Transition
 
 require("minari", "minari")

@@ -46,7 +46,7 @@ def test_consolidations_come_when_due_and_never_before_the_first_gradient_step()
     class Watch(Consolidate):
         def _on_step(self) -> bool:
             result = super()._on_step()
-            turns.append(int(self.model.replay_buffer.memory.turns))
+            turns.append(int(self.model.replay_buffer.memory.consolidations))
             return result
 
     quiet(model, 400, Watch())
@@ -61,7 +61,7 @@ def test_the_warm_up_does_not_crystallize_anything() -> None:
     callback = Consolidate()
     quiet(model, 305, callback)
     assert callback.report is not None
-    assert int(model.replay_buffer.memory.turns) == 1
+    assert int(model.replay_buffer.memory.consolidations) == 1
     assert float(model.replay_buffer.memory.ledger.c.max()) == 0
 
 

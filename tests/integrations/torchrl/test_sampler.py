@@ -43,9 +43,8 @@ def test_a_memory_over_torchrl_s_storage_equals_one_that_stores_the_data_itself(
     """With the same data and critic, c, phases, utilities and draws agree."""
     from crystalrl import CrystalMemory, Transition
     from crystalrl.integrations._common import consolidate
-    from crystalrl.memory.crystal import memory as crystal
 
-    monkeypatch.setitem(crystal.EXACT, "cpu", exact)  # above it neighbour lists are kept
+    monkeypatch.setattr(CrystalMemory, "exact_up_to", {"cpu": exact})  # above it neighbour lists are kept
     params = CrystalParams.anchored(time_unit=20, every=50, alpha=2.0)
     loss, sampler, buffer = make("DQN", params, slots=200)
     own = CrystalMemory(200, obs=(3,), action=2, params=params, anchor={"q": (2,)}, envs=50, gamma=1.0, seed=3)
@@ -64,9 +63,9 @@ def test_a_memory_over_torchrl_s_storage_equals_one_that_stores_the_data_itself(
         assert sampler.due
         sampler.consolidate()
         consolidate(own, lambda given: loss.evaluate(buffer.storage.get(given.index.clamp_max(own.ledger.used - 1))))
-        for name in ("c", "utility", "suspicion", "phase"):
+        for name in ("c", "utility", "interference", "phase"):
             torch.testing.assert_close(getattr(sampler.memory.ledger, name), getattr(own.ledger, name))
-    assert (sampler.memory.vicinity is None) == (own.vicinity is None) == (exact > 200)
+    assert (sampler.memory.neighbours.graph is None) == (own.neighbours.graph is None) == (exact > 200)
 
 
 @pytest.mark.parametrize("name", LOSSES)

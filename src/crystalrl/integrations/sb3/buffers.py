@@ -13,7 +13,7 @@ from stable_baselines3.common.buffers import BaseBuffer, ReplayBuffer
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 
-from crystalrl.integrations._common import anchored, consolidate
+from crystalrl.integrations._common import consolidate
 from crystalrl.integrations.sb3.adapters import Adapter, ErrorKind, adapter_for
 from crystalrl.integrations.sb3.checks import NO_HER, refuse_model, refuse_options, warn_if_slow
 from crystalrl.integrations.sb3.hooks import Hooks
@@ -139,7 +139,7 @@ class MemoryReplayBuffer(ReplayBuffer):
         observation is not the one that the last step led to.
         """
         assert memory.windows is not None
-        last = memory.arena.layout.torch_views(memory.windows.last[0])
+        last = memory.packer.layout.torch_views(memory.windows.last[0])
         abandoned = torch.zeros(self.n_envs, dtype=torch.bool)
         for name, part in obs.items() if isinstance(obs, Mapping) else [("", obs)]:
             stored = last[f"next_obs.{name}" if name else "next_obs"].cpu()
@@ -222,10 +222,10 @@ class CrystalReplayBuffer(MemoryReplayBuffer):
     @property
     def params(self) -> CrystalParams:
         """The memory's parameters, which may come from a file; before there is a memory, those given."""
-        return self._params if self.memory is None else self.memory.params
+        return self.memory.params if isinstance(self.memory, CrystalMemory) else self._params
 
     def _build(self, adapter: Adapter) -> ReplayMemory:
-        anchors = adapter.anchors() if anchored(self.params) else {}
+        anchors = adapter.anchors() if self.params.uses_anchors else {}
         if "policy" in anchors and getattr(adapter.model, "use_sde", False):
             raise ValueError("use_sde: wanted False, got True: the policy has no log σ per state to anchor")
         warn_if_slow(self.buffer_size, self.params)
@@ -234,7 +234,7 @@ class CrystalReplayBuffer(MemoryReplayBuffer):
     def _check(self, memory: ReplayMemory, adapter: Adapter | None) -> None:
         super()._check(memory, adapter)
         if adapter is not None and isinstance(memory, CrystalMemory):
-            wanted = adapter.anchors() if anchored(memory.params) else {}
+            wanted = adapter.anchors() if memory.params.uses_anchors else {}
             got = {name: tuple(anchor.shape[2:]) for name, anchor in memory.anchors.items()}
             if wanted != got:
                 raise ValueError(f"memory: wanted the anchors {wanted} of this model, got {got}")

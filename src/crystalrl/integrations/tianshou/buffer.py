@@ -13,7 +13,7 @@ from tianshou.data import Batch as Samples
 from tianshou.data import ReplayBuffer, ReplayBufferManager
 from torch import Tensor
 
-from crystalrl.integrations._common import anchored, consolidate, private_randomness
+from crystalrl.integrations._common import consolidate, private_randomness
 from crystalrl.integrations.tianshou.adapters import Adapter, adapter_for
 from crystalrl.integrations.tianshou.columns import STORED, fields_of, nested, rows_of
 from crystalrl.integrations.tianshou.links import Links, following
@@ -121,7 +121,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
         space = adapter.algorithm.policy.action_space
         with torch.no_grad():
             samples = Samples({**nested(first), "info": Samples()})
-            outputs = adapter.outputs(samples) if anchored(self.params) else {}
+            outputs = adapter.outputs(samples) if self.params.uses_anchors else {}
         anchor = {name: tuple(output.shape[1:]) for name, output in outputs.items()}
         actions = int(space.n) if hasattr(space, "n") else None
         options = storage_options(fields_of(first), actions) | {"seed": self.seed}

@@ -11,7 +11,7 @@ from torch import Tensor
 from torchrl.data.replay_buffers.samplers import Sampler
 from torchrl.data.replay_buffers.writers import Writer
 
-from crystalrl.integrations._common import anchored, consolidate
+from crystalrl.integrations._common import consolidate
 from crystalrl.integrations.torchrl.loss import MemoryLoss, entries
 from crystalrl.memory import Consolidation, CrystalMemory
 from crystalrl.memory.storage import checkpoint
@@ -55,7 +55,7 @@ class CrystalSampler(Sampler):
         """Build the memory for experiences of the same shapes as `data`."""
         adapter, first, slots = self.loss.adapter, data[:1], self.writer.storage.max_size
         with torch.no_grad():
-            outputs = adapter.outputs(first) if anchored(self.params) else {}
+            outputs = adapter.outputs(first) if self.params.uses_anchors else {}
             actions = adapter.actions(first)
         anchor = {name: tuple(output.shape[1:]) for name, output in outputs.items()}
         options = storage_options(self.fields(first), actions) | {"seed": self.seed}

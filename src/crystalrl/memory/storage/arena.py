@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crystalrl import backends
-from crystalrl.backends import zeros
+from crystalrl.backends import backend_for
+from crystalrl.backends.alloc import zeros
 from crystalrl.memory.storage.layout import WORD, Layout, column_name
 from crystalrl.memory.storage.spec import StorageSpec
 from crystalrl.types import Observation
@@ -43,32 +43,22 @@ class Arena:
         self.spec, self.layout = spec, layout
         self.lanes, self.slots = spec.lanes or 1, spec.capacity
         self.device = torch.device(spec.device)
-        self._fused = backends.fused_for(self.device)
-        words, on_cpu = layout.words, self.device.type == "cpu"
+        backend, words = backend_for(self.device), layout.words
+        self._writes = backend.writes
         size = self.lanes * self.slots * words * WORD
         refuse_if_too_large(size, self.device, f"a memory of {self.lanes} × {self.slots} experiences")
-        stride = self.slots if on_cpu else self.slots + 1  # on CUDA one more, the target of skipped writes
+        stride = self.slots + (not backend.on_host)  # off the host one more, the target of skipped writes
         rows = zeros((self.lanes, stride, words), torch.int64, self.device)
         self.rows, self.flat_rows = rows[:, : self.slots], rows.view(-1, words)
         self._base = torch.arange(self.lanes, device=self.device)[:, None] * stride
         self.columns = layout.torch_views(self.flat_rows)
         """Every field [rows, …] as a view; see `position`."""
-        if on_cpu:
+        if self.device.type == "cpu":
             self._numpy_rows = self.flat_rows.numpy()
 
     def write(self, rows: Tensor, slots: Tensor) -> None:
         """Store rows int64[L, M, W] in slots int64[L, M]; a negative slot is skipped."""
-        if self._fused is not None:
-            self._fused.store_rows(rows.contiguous(), slots, self.flat_rows)
-            return
-        rows = rows.reshape(-1, self.layout.words)
-        if self.device.type == "cpu":
-            kept = slots.numpy().reshape(-1) >= 0
-            flat = (slots + self._base).numpy().reshape(-1)[kept]
-            self._numpy_rows[flat] = rows.numpy()[kept]
-            return
-        flat_slots = (torch.where(slots >= 0, slots, self.slots) + self._base).reshape(-1)
-        self.flat_rows.index_copy_(0, flat_slots, rows)
+        self._writes.store_rows(rows, slots, self.flat_rows)
 
     def write_one(self, row: NDArray[np.int64], slot: int) -> None:
         """Store one row int64[W] of the only lane, on CPU."""

@@ -124,3 +124,12 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor
             return json.loads(metadata["header"]), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise CheckpointError(f"{source}: damaged ({error})") from error
+
+
+def refuse_other(name: str, own: Tensor, given: Tensor) -> None:
+    """Raise if a stored tensor does not fit the live one. Of `…slot.…` tensors a file may hold fewer slots."""
+    wanted, got = list(own.shape), list(given.shape)
+    if ".slot." in name and len(got) > 1 and got[1] <= wanted[1]:
+        got[1] = wanted[1]
+    if wanted != got or own.dtype != given.dtype:
+        raise ValueError(f"state {name}: wanted {own.dtype} {wanted}, got {given.dtype} {list(given.shape)}")

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from crystalrl.memory.storage.arena import Arena
 from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED
 from crystalrl.memory.storage.spec import StorageOptions
 
@@ -40,10 +43,16 @@ class ExternalArena:
     """
 
     def __init__(self, slots: int, fetch: Fetch) -> None:
-        self.fetch = fetch
+        self.fetch, self.device = fetch, torch.device("cpu")
         self.rows = torch.arange(slots).view(1, slots, 1)
         self.columns = Columns(fetch, slots)
         """Every field [N, …]; valid until something is written."""
+
+    def write(self, rows: Tensor, slots: Tensor) -> None:
+        raise RuntimeError("add: wanted `reserve_slots` and `commit`, because another library stores the experiences")
+
+    def write_one(self, row: NDArray[np.int64], slot: int) -> None:
+        self.write(torch.from_numpy(row), torch.tensor(slot))
 
     def invalidate(self) -> None:
         """Drop the fetched columns: the storage has changed."""
@@ -79,6 +88,9 @@ class ExternalArena:
             fields["terminated"].to(torch.uint8) * TERMINATED + fields["truncated"].to(torch.uint8) * TRUNCATED
         )
         return endings.reshape(rows.shape[:-1])
+
+
+AnyArena = Arena | ExternalArena
 
 
 def _reshape(value: Any, lead: torch.Size) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from crystalrl.memory.storage.arena import Arena
-from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED
+from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED, Layout
+from crystalrl.memory.storage.spec import StorageSpec
 
 
 class NStep:
@@ -16,14 +16,14 @@ class NStep:
     calls at most n − 1 windows of an environment are open.
     """
 
-    def __init__(self, arena: Arena) -> None:
-        spec, layout = arena.spec, arena.layout
+    def __init__(self, spec: StorageSpec, layout: Layout) -> None:
+        device = torch.device(spec.device)
         self.layout, self.gamma, self.n = layout, spec.gamma, spec.n_step
-        shape = (arena.lanes, spec.envs, spec.n_step)
-        self.rows = torch.zeros(*shape, layout.words, dtype=torch.int64, device=arena.device)
-        self.last = torch.zeros(*shape[:2], layout.words, dtype=torch.int64, device=arena.device)
-        self.reward = torch.zeros(*shape, dtype=torch.float64, device=arena.device)
-        self.length = torch.zeros(*shape, dtype=torch.int64, device=arena.device)
+        shape = (spec.lanes or 1, spec.envs, spec.n_step)
+        self.rows = torch.zeros(*shape, layout.words, dtype=torch.int64, device=device)
+        self.last = torch.zeros(*shape[:2], layout.words, dtype=torch.int64, device=device)
+        self.reward = torch.zeros(*shape, dtype=torch.float64, device=device)
+        self.length = torch.zeros(*shape, dtype=torch.int64, device=device)
 
     def push(self, rows: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
         """Add one-step rows int64[L, E, W] where valid bool[L, E], and return the windows that this closes.

@@ -1,4 +1,0 @@
-"""A crystal memory inside TorchRL, Tianshou and single-file agents: does it learn as well, and what does it cost?
-
-One module per library says how to train (the examples do it) and how to take one gradient step; the rest is shared.
-"""

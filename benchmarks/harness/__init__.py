@@ -1,0 +1,1 @@
+"""What all benchmarks share: the timer, stored results, generated blocks in the documentation."""

@@ -1,0 +1,165 @@
+"""Speed of the memories compared with their peers, in one process, in interleaved rounds; and their size.
+
+Ratios are our rate divided by the peer's rate in the same round (bigger is better); the median over the rounds is
+reported. One lane, observation 39, action 4, batch 256, float32.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import cycle
+from typing import Any, NamedTuple
+
+import torch
+
+from benchmarks import consolidation, internals, peers
+from benchmarks.harness.pages import measured_on, table
+from benchmarks.harness.results import Part, Result, Setting, in_parts, machine
+from benchmarks.harness.timing import Job, Step, interleaved, medians, ratio
+from benchmarks.peers import ACTION, BATCH, CHUNK, OBS, experiences
+from crystalrl import CrystalMemory, CrystalParams, PrioritizedMemory, ReservoirMemory, Transition, UniformMemory
+
+SIZES = (100_000, 1_000_000)
+SHAPE: dict[str, Any] = {"obs": (OBS,), "action": (ACTION,)}
+
+
+class Ratio(NamedTuple):
+    label: str
+    peer: str
+    ours: str
+    target: float
+
+
+RATIOS = {
+    "prioritized_sample_vs_cpprb": Ratio(
+        "prioritized: sample + update, compared with cpprb", "cpprb_sample_update", "prioritized_sample_update", 1.5
+    ),
+    "prioritized_sample_vs_cpprb_without_numba": Ratio(
+        "the same without numba", "cpprb_sample_update", "prioritized_without_numba_sample_update", 0.7
+    ),
+    "prioritized_add_vs_cpprb": Ratio("prioritized: add, compared with cpprb", "cpprb_add", "prioritized_add", 1.5),
+    "crystal_sample_vs_cpprb": Ratio(
+        "crystal: sample + update, compared with cpprb", "cpprb_sample_update", "crystal_sample_update", 1.5
+    ),
+    "crystal_add_vs_cpprb": Ratio("crystal: add, compared with cpprb", "cpprb_add", "crystal_add", 1.0),
+    "uniform_sample_vs_sb3": Ratio("uniform: sample, compared with SB3", "sb3_sample", "uniform_sample", 2.0),
+}
+
+
+def filled(memory: Any) -> Any:
+    data = experiences(CHUNK)
+    for start in range(0, memory.capacity, CHUNK):
+        internals.store(memory, {name: column[: memory.capacity - start] for name, column in data.items()})
+    return memory
+
+
+def crystal(size: int) -> CrystalMemory:
+    """With the recommended parameters; all three phases are full, as after many consolidations."""
+    memory = filled(CrystalMemory(size, params=CrystalParams.anchored(), **SHAPE))
+    liquid, glass, _ = memory.params.caps(size)
+    phase = torch.ones(size, dtype=torch.uint8)
+    phase[liquid:] = 2
+    phase[liquid + glass :] = 3
+    internals.pretend_evaluated(memory)
+    internals.set_phases(memory, phase, torch.ones(size, dtype=torch.bool))
+    return memory
+
+
+def ours(memory: Any) -> dict[str, Step]:
+    data, td, number = experiences(1000), torch.rand(BATCH), cycle(range(1000))
+
+    def add() -> None:
+        k = next(number)
+        memory.add(Transition(data["obs"][k], data["action"][k], float(data["reward"][k]), data["next_obs"][k], False))
+
+    def sample_update() -> None:
+        memory.update(memory.sample(BATCH).index, td)
+
+    return {"add": add, "sample": lambda: memory.sample(BATCH), "sample_update": sample_update}
+
+
+def steps(size: int) -> dict[str, dict[str, Step]]:
+    """Everything measured at one capacity, by owner."""
+    made = {
+        "uniform": ours(filled(UniformMemory(size, **SHAPE))),
+        "prioritized": ours(filled(PrioritizedMemory(size, **SHAPE))),
+        "reservoir": ours(filled(ReservoirMemory(size, **SHAPE))),
+        "crystal": ours(crystal(size)),
+        "cpprb": peers.cpprb(size),
+        "sb3": peers.stable_baselines3(size),
+    }
+    with internals.without_numba():
+        made["prioritized_without_numba"] = ours(filled(PrioritizedMemory(size, **SHAPE)))
+    return made
+
+
+def timed(size: int, rounds: int, calls: int) -> dict[str, list[float]]:
+    """Seconds per operation in every round, by owner and operation."""
+    jobs = {}
+    for owner, named in steps(size).items():
+        some = max(calls // 8, 1) if owner == "reservoir" else calls
+        jobs |= {f"{owner}_{name}": Job(step, 4 * some if name == "add" else some) for name, step in named.items()}
+    return interleaved(jobs, rounds, time.perf_counter)
+
+
+def speed(quick: bool) -> Result:
+    times = {size: timed(size, *((5, 150) if quick else (15, 400))) for size in SIZES}
+    ratios, taken = {}, {}
+    for size, values in times.items():
+        suffix = "" if size == SIZES[-1] else f"_{size}"
+        ratios |= {name + suffix: ratio(values[r.peer], values[r.ours]) for name, r in RATIOS.items()}
+        taken |= {f"{name}_{size}": each for name, each in medians(values).items()}
+    small, large = (taken[f"prioritized_sample_update_{size}"] for size in SIZES)
+    return {"ratios": ratios, "growth": {"prioritized_sample": large / small}, "seconds": taken}
+
+
+def counted_bytes() -> dict[str, dict[str, float]]:
+    """Of full memories. The crystal memory keeps lists: with the recommended parameters, and with the default ones,
+    which remember returns."""
+    plain = {kind.__name__: kind(100_000, **SHAPE) for kind in (UniformMemory, PrioritizedMemory, ReservoirMemory)}
+    rows = {name.removesuffix("Memory").lower(): internals.bytes_by_part(memory) for name, memory in plain.items()}
+    for name, params in (("crystal", CrystalParams.anchored()), ("crystal, CrystalParams()", CrystalParams())):
+        memory = filled(CrystalMemory(100_000, params=params, **SHAPE))
+        internals.build_lists(memory)
+        rows[name] = internals.bytes_by_part(memory)
+    return rows
+
+
+def consolidations(quick: bool) -> dict[Any, Any]:
+    """Both sizes, and what matters of them; the benchmark `consolidation` has more."""
+    if quick:
+        return consolidation.measured(consolidation.quick_case())
+    parts = {size: consolidation.measured(consolidation.CASES[f"speed {size}"]()) for size in SIZES}
+    return {**parts, **consolidation.growth(*parts.values())}
+
+
+def measure(setting: Setting) -> Iterator[Result]:
+    parts: dict[str, Part] = {
+        "speed": lambda: {**speed(setting.quick), "machine": machine()},
+        "bytes": lambda: {"bytes_per_experience": counted_bytes()},
+        "consolidation": lambda: {"consolidation": consolidations(setting.quick)},
+    }
+    return in_parts(setting, parts)
+
+
+def speed_block(result: Result) -> str:
+    ratios, growth = result["ratios"], result["growth"]["prioritized_sample"]
+    rows = [
+        [each.label, f"{ratios[f'{name}_{SIZES[0]}']:.2f}", f"{ratios[name]:.2f}", f"≥ {each.target:g}"]
+        for name, each in RATIOS.items()
+    ]
+    rows.append(["growth of prioritized sample + update, 10⁵ → 10⁶", "", f"{growth:.2f}", "≤ 2.5"])
+    return table(["", "10⁵ slots", "10⁶ slots", "target"], rows) + "\n\n" + measured_on(result["machine"])
+
+
+PARTS = ("payload", "ledger", "lists", "vectors")
+
+
+def bytes_block(result: Result) -> str:
+    rows = []
+    for name, parts in result["bytes_per_experience"].items():
+        listed = parts["ledger"] + parts["lists"]
+        sums = [f"{listed:.0f}", f"{listed + parts['vectors']:.0f}"] if name.startswith("crystal") else ["", ""]
+        rows.append([name, *(f"{parts[part]:.0f}" for part in PARTS), *sums])
+    return table(["memory", *PARTS, "ledger + lists", "ledger + lists + vectors"], rows)
