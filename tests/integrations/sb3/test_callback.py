@@ -41,16 +41,16 @@ def crystal(name: str = "DQN", **changes: Any) -> dict[str, Any]:
 
 def test_consolidations_come_when_due_and_never_before_the_first_gradient_step() -> None:
     model = build("DQN", learning_starts=120, replay_buffer_kwargs=crystal(every=50))
-    turns = []
+    counts = []
 
     class Watch(Consolidate):
         def _on_step(self) -> bool:
             result = super()._on_step()
-            turns.append(int(self.model.replay_buffer.memory.consolidations))
+            counts.append(int(self.model.replay_buffer.memory.consolidations))
             return result
 
     quiet(model, 400, Watch())
-    when = [step for step in range(1, len(turns)) if turns[step] > turns[step - 1]]
+    when = [step for step in range(1, len(counts)) if counts[step] > counts[step - 1]]
     assert when[0] in (121, 122, 123)  # 120 steps of warm-up, one step with an update, then it is overdue
     assert all(later - earlier == 50 for earlier, later in pairwise(when))
     assert len(when) == 6

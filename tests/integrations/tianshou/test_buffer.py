@@ -12,9 +12,8 @@ import torch
 from tianshou.data import Batch, VectorReplayBuffer
 from tianshou.utils.torch_utils import policy_within_training_step
 
-from crystalrl import CheckpointError, CrystalParams
+from crystalrl import CheckpointError, CrystalMemory, CrystalParams
 from crystalrl.integrations.tianshou import CrystalReplayBuffer
-from crystalrl.memory.crystal import memory as crystal
 from tests.integrations.tianshou_models import (
     ANCHORS,
     ENVS,
@@ -138,7 +137,7 @@ def test_dict_observations_train_exactly_like_the_same_numbers_in_one_array(name
 def test_a_loaded_buffer_consolidates_exactly_like_the_saved_one(
     exact: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(crystal.EXACT, "cpu", exact)
+    monkeypatch.setattr(CrystalMemory, "exact_up_to", {"cpu": exact})  # above it neighbour lists are kept
     params = CrystalParams.anchored(time_unit=20, every=50, alpha=2.0)
     made, buffer = trained("SAC", params)
     buffer.save(tmp_path / "memory.safetensors")
