@@ -1,8 +1,8 @@
 """How often the rules of interference are right: flags under noise, recall of true contradictions, automatic ε.
 
 "Literal" is a rule as it was first written; the library's own adds a guard against noise
-(`crystalrl.memory.neighbours.contradiction`). "Elders" is the guard that was tried first for fresh_mean: an experience that
-differs from the mean of the older ones is an outlier and is not flagged.
+(`crystalrl.memory.neighbours.contradiction`). "Elders" is the guard that was tried first for fresh_mean: an experience
+that differs from the mean of the older ones is an outlier and is not flagged.
 """
 
 from __future__ import annotations

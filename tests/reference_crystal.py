@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from crystalrl.backends import mix_int, signed
+from crystalrl.backends.splitmix import mix_int, signed
 from crystalrl.params import CrystalParams
 from crystalrl.random import Stream, beta_variates, lane_key, start_of
 from tests.reference import GOLDEN, Experience, Step, Windows, uniforms, unit

@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from crystalrl import CrystalMemory, CrystalParams, Transition, dynamics
-from crystalrl.backends import signed
+from crystalrl.backends.splitmix import signed
 from crystalrl.random import beta_variates, lane_key, normal_from_bits, start_of
 from crystalrl.random import element_bits as bits
 from tests.reference_crystal import moments

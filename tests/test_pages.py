@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from benchmarks import render, render_interference, render_sb3
-from benchmarks.adoption import render as render_adoption
+from benchmarks.harness.pages import BLOCK, render
+from benchmarks.registry import BENCHMARKS
 from crystalrl.cli import main
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 
 
-@pytest.mark.parametrize("script", [render, render_interference, render_sb3], ids=lambda script: script.__name__)
-def test_a_page_is_what_its_script_makes_of_the_results(
-    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page, copy = script.PAGE, tmp_path / "page.md"
-    shutil.copy(page, copy)
-    monkeypatch.setattr(script, "PAGE", copy)
-    script.main()
-    assert copy.read_text() == page.read_text()
+def test_the_blocks_of_the_pages_are_what_the_benchmarks_make_of_the_stored_results(tmp_path: Path) -> None:
+    shutil.copytree(DOCS, tmp_path, dirs_exist_ok=True)
+    render(BENCHMARKS, tmp_path)
+    for page in DOCS.rglob("*.md"):
+        assert (tmp_path / page.relative_to(DOCS)).read_text() == page.read_text(), page.name
 
 
-def test_the_pages_of_the_libraries_are_what_their_script_makes_of_the_results(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(DOCS / "integrations", tmp_path, dirs_exist_ok=True)
-    monkeypatch.setattr(render_adoption, "PAGES", tmp_path)
-    render_adoption.render()
-    for library in render_adoption.LIBRARIES:
-        assert (tmp_path / f"{library}.md").read_text() == (DOCS / "integrations" / f"{library}.md").read_text()
+def test_every_block_on_a_page_belongs_to_a_benchmark() -> None:
+    known = {block for benchmark in BENCHMARKS.values() for block in benchmark.blocks}
+    found = {match[1] for page in DOCS.rglob("*.md") for match in BLOCK.finditer(page.read_text())}
+    assert found == known
 
 
 @pytest.mark.slow

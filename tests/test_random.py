@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import stats
 
-from crystalrl.backends import mix_int
+from crystalrl.backends.splitmix import mix_int
 from crystalrl.random import (
     Stream,
     Streams,

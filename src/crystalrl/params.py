@@ -69,7 +69,7 @@ class CrystalParams:
     """Whether `end_episode(episode_return=…)` raises the utility of that episode's experiences (Algorithm 3)."""
 
     interference: Rule = "newer_majority"
-    """Which experiences count as contradicted; see `crystalrl.memory.crystal.interference`."""
+    """Which experiences count as contradicted; see `crystalrl.memory.neighbours.contradiction`."""
     epsilon: PerLane | None = None
     """ε, the distance within which states can contradict each other. None: measured at each consolidation such that the
     median liquid experience has k liquid ones with its action and context within ε (for the rule `exists`: the median

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from crystalrl.study.plan import plan
-from crystalrl.study.run import Learner
+from crystalrl.study.run import Trainer
 from crystalrl.study.spec import RunSpec
 
 ANCHORED = {"memory": "crystal", "preset": "anchored"}
@@ -18,17 +18,17 @@ Design = dict[str, Any]
 
 def final_state(design: Design, seeds: tuple[int, ...]) -> dict[str, torch.Tensor]:
     (group,) = plan({"row": RunSpec(seeds=seeds, steps=400, capacity=200, batch=19, envs=3, **design)})
-    learner = Learner(group, torch.device("cpu"))
+    trainer = Trainer(group, torch.device("cpu"))
     for stage in range(2):
-        learner.begin(stage)
+        trainer.begin(stage)
         for step in range(45):
-            learner.collect()
+            trainer.collect()
             if step > 5:
-                learner.learn()
+                trainer.learn()
             if step % 20 == 10:
-                learner.memory.consolidate(learner.agent.evaluate)
-        learner.end(stage)
-    return learner.agent.state_dict() | {"obs": learner.world.obs}
+                trainer.memory.consolidate(trainer.agent.evaluate)
+        trainer.end(stage)
+    return trainer.agent.state_dict() | {"obs": trainer.world.obs}
 
 
 def assert_a_lane_equals_its_seed_alone(design: Design) -> None:

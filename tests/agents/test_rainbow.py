@@ -6,7 +6,7 @@ import torch
 from crystalrl.agents import Rainbow
 from crystalrl.random import Stream
 from crystalrl.study.plan import plan
-from crystalrl.study.run import Curve, Learner, Scored, run
+from crystalrl.study.run import Curve, Scored, Trainer, run
 from crystalrl.study.spec import RunSpec
 from tests.agents.batches import ACTION, OBS, anchors, batch, perceptron, rainbow
 from tests.agents.lane_runs import ANCHORED, HEADS, SMALL, Design, assert_a_lane_equals_its_seed_alone
@@ -105,11 +105,11 @@ def test_noise_explores_differently_at_every_step_and_not_at_all_when_greedy() -
 
 def test_the_memory_sums_n_rewards() -> None:
     (group,) = plan({"row": RunSpec("cartpole", agent="rainbow", capacity=64, batch=16, envs=1)})
-    learner = Learner(group, torch.device("cpu"))
-    learner.begin(0)
+    trainer = Trainer(group, torch.device("cpu"))
+    trainer.begin(0)
     for _ in range(40):
-        learner.collect()
-    batch = learner.memory.sample(64)
+        trainer.collect()
+    batch = trainer.memory.sample(64)
     whole = batch.discount > 0.95  # γ³ where no episode ended in between
     assert whole.any()
     torch.testing.assert_close(batch.reward[whole], torch.full_like(batch.reward[whole], 1 + 0.99 + 0.99**2))

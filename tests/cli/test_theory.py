@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from crystalrl.cli.theory import main
-from crystalrl.theory import Thresholds, Wish, design
+from crystalrl.theory import Requirements, Thresholds, design
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -77,10 +77,10 @@ def test_requirements_that_cannot_be_met_are_refused_by_the_command_line(
 
 
 def test_design_prints_parameters_and_their_consequences() -> None:
-    wish = Wish(capacity=10_000, lifetime=100_000, thresholds=Thresholds(tau_C=0.8))
+    needs = Requirements(capacity=10_000, lifetime=100_000, thresholds=Thresholds(tau_C=0.8))
     code, text = run("design", "--capacity", "10000", "--lifetime", "100000", "--tau-C", "0.8")
     assert code == 0
-    plan = design(wish)
+    plan = design(needs)
     for expected in (f"{plan.alpha:.4g}", f"{plan.capacity[2]:,}", "200,000 steps", "33% of those formed in 400,000"):
         assert expected in text
 

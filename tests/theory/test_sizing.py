@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from crystalrl import CrystalMemory, CrystalParams, Transition
-from crystalrl.theory import Crystallization, Design, Thresholds, Wish, design, selectivity
+from crystalrl.theory import Crystallization, Design, Requirements, Thresholds, design, selectivity
 
 LANES = 3
 ONLY_ERRORS = {"w1": 1.0, "w2": 0.0, "w3": 0.0, "boost": False}
@@ -39,12 +39,12 @@ class DesignedMemory:
     """A designed memory, fed with experiences whose observation is their |δ|.
 
     |δ| is uniform in [0, 1]; the scale "q95" divides by nearly the largest stored |δ|, so that the utilities of new
-    experiences are uniform in [0, 1], as `Wish` assumes. All environments step once between two consolidations.
+    experiences are uniform in [0, 1], as `Requirements` assumes. All environments step once between two consolidations.
     """
 
-    def __init__(self, wish: Wish, params: CrystalParams) -> None:
-        self.wish, self.count = wish, params.interval(wish.capacity)
-        self.memory = CrystalMemory(wish.capacity, obs=(1,), action=2, params=params, envs=self.count, lanes=LANES)
+    def __init__(self, needs: Requirements, params: CrystalParams) -> None:
+        self.needs, self.count = needs, params.interval(needs.capacity)
+        self.memory = CrystalMemory(needs.capacity, obs=(1,), action=2, params=params, envs=self.count, lanes=LANES)
         self.random = torch.Generator().manual_seed(0)
 
     def episode(self, error: Tensor | None = None, **start: float) -> dict[str, Tensor]:
@@ -60,11 +60,11 @@ class DesignedMemory:
     @property
     def now(self) -> float:
         """Environment steps so far."""
-        return float(self.memory.time[0]) / self.wish.inflow
+        return float(self.memory.time[0]) / self.needs.inflow
 
     def ages(self, mask: Tensor) -> Tensor:
         """Steps since insertion of the masked slots of all lanes."""
-        return self.now - self.memory.ledger.birth[mask] / self.wish.inflow
+        return self.now - self.memory.ledger.birth[mask] / self.needs.inflow
 
 
 @dataclass
@@ -84,12 +84,12 @@ class Outcome:
     end: float
 
 
-def observe(wish: Wish, plan: Design) -> Outcome:
+def observe(needs: Requirements, plan: Design) -> Outcome:
     """Run for 2.5 times as long as the store takes to fill."""
     params = plan.params(**ONLY_ERRORS, scale="q95", interference="none")
-    designed, end = DesignedMemory(wish, params), 2.5 * plan.full_after
+    designed, end = DesignedMemory(needs, params), 2.5 * plan.full_after
     ledger = designed.memory.ledger
-    formed = torch.full((LANES, round(end * wish.inflow) + 2 * designed.count), np.nan)
+    formed = torch.full((LANES, round(end * needs.inflow) + 2 * designed.count), np.nan)
     """When each experience, by number, became a crystal that was kept; NaN if never."""
     count, reports, glass_ages, crystal_ages, halfway = [], [], [], [], None
     full_after = 0.0
@@ -133,17 +133,17 @@ def observe(wish: Wish, plan: Design) -> Outcome:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "needs",
     [
-        Wish(capacity=1000, episode=25, lifetime=5000),
-        pytest.param(Wish(capacity=1200, episode=40, lifetime=6000, maturity=12_000), marks=pytest.mark.slow),
-        Wish(capacity=1000, episode=10, lifetime=3000, maturity=1500, inflow=2),
+        Requirements(capacity=1000, episode=25, lifetime=5000),
+        pytest.param(Requirements(capacity=1200, episode=40, lifetime=6000, maturity=12_000), marks=pytest.mark.slow),
+        Requirements(capacity=1000, episode=10, lifetime=3000, maturity=1500, inflow=2),
     ],
     ids=["maturity equals lifetime", "slow to mature", "two environments"],
 )
-def test_a_designed_memory_meets_every_prediction_within_ten_percent(wish: Wish) -> None:
-    plan = design(wish)
-    seen = observe(wish, plan)
+def test_a_designed_memory_meets_every_prediction_within_ten_percent(needs: Requirements) -> None:
+    plan = design(needs)
+    seen = observe(needs, plan)
     np.testing.assert_allclose(seen.contents, plan.capacity, rtol=0.1)
     np.testing.assert_allclose(seen.mean_c, plan.mean_c[:2], rtol=0.1)
     assert seen.promoted == pytest.approx(plan.promoted, rel=0.1)
@@ -158,9 +158,9 @@ def test_a_designed_memory_meets_every_prediction_within_ten_percent(wish: Wish)
 
 def test_contradicted_crystals_of_a_designed_memory_melt_in_the_required_time() -> None:
     """All experiences share one state and one action, rewards differ, |δ| = 0: all are contradicted and useless."""
-    wish = Wish(capacity=600, episode=20, lifetime=4000, melt=1500)
+    needs = Requirements(capacity=600, episode=20, lifetime=4000, melt=1500)
     near = {"interference": "exists", "epsilon": 0.1, "delta_r": 0.5, "raw_distance": True, "tau_evict": None}
-    designed = DesignedMemory(wish, design(wish).params(**ONLY_ERRORS, **near))
+    designed = DesignedMemory(needs, design(needs).params(**ONLY_ERRORS, **near))
     useless = torch.zeros(LANES, designed.count, 1)
     ages = []
     for _ in range(5):
@@ -176,40 +176,40 @@ def test_contradicted_crystals_of_a_designed_memory_melt_in_the_required_time() 
 
 
 def test_c_spreads_no_more_than_required() -> None:
-    plan = design(Wish(spread=0.02))
+    plan = design(Requirements(spread=0.02))
     law = Crystallization(plan.alpha, 0.0, plan.sigma, utility=plan.utility_floor, interference=0.0)
     steps = np.linspace(0, 4 * plan.steps_to_crystal / plan.time_unit, 400)
     assert np.sqrt(np.asarray(law.variance(steps, 0.0)).max()) == pytest.approx(0.02, rel=1e-3)
 
 
 def test_a_design_obeys_littles_law_and_fills_its_capacity() -> None:
-    wish = Wish()
-    plan = design(wish)
-    assert sum(plan.capacity) == wish.capacity
-    assert plan.params().caps(wish.capacity) == pytest.approx(plan.capacity, abs=1)
-    assert plan.capacity[2] == pytest.approx(wish.inflow * plan.promoted * plan.crystal_lifetime, rel=1e-3)
+    needs = Requirements()
+    plan = design(needs)
+    assert sum(plan.capacity) == needs.capacity
+    assert plan.params().caps(needs.capacity) == pytest.approx(plan.capacity, abs=1)
+    assert plan.capacity[2] == pytest.approx(needs.inflow * plan.promoted * plan.crystal_lifetime, rel=1e-3)
     climb = Crystallization(alpha=plan.alpha, utility=1.0, interference=0.0, sigma=plan.sigma)
-    assert climb.time_to(0.7, 0.0) * wish.episode < plan.steps_to_crystal
+    assert climb.time_to(0.7, 0.0) * needs.episode < plan.steps_to_crystal
     assert plan.mean_c[0] == pytest.approx(0.159, abs=3e-3)
 
 
 def test_impossible_requirements_are_refused_with_the_feasible_range() -> None:
     with pytest.raises(ValueError, match="lifetime \\+ maturity must exceed 100000 steps"):
-        Wish(lifetime=40_000)
+        Requirements(lifetime=40_000)
     with pytest.raises(ValueError, match="maturity must be at least one episode of 200 steps, got 100"):
-        Wish(maturity=100)
+        Requirements(maturity=100)
     with pytest.raises(ValueError, match="capacity must exceed inflow × episode = 200, got 150"):
-        Wish(capacity=150)
+        Requirements(capacity=150)
     with pytest.raises(ValueError, match="melt must be > 0"):
-        Wish(melt=0)
+        Requirements(melt=0)
     with pytest.raises(ValueError, match="0 < tau_L < tau_C < 1"):
         Thresholds(0.7, 0.3)
     with pytest.raises(ValueError, match="utility 0 never crystallizes"):
-        design(Wish(utilities=lambda level: np.zeros_like(level)))
+        design(Requirements(utilities=lambda level: np.zeros_like(level)))
 
 
 def test_weak_predictions_are_noted() -> None:
-    notes = design(Wish(capacity=1000, lifetime=2000, maturity=1000, episode=400)).notes
+    notes = design(Requirements(capacity=1000, lifetime=2000, maturity=1000, episode=400)).notes
     assert any("consolidations" in note for note in notes)
     assert any("third of the liquid" in note for note in notes)
 
@@ -217,11 +217,11 @@ def test_weak_predictions_are_noted() -> None:
 @pytest.mark.parametrize(("share", "melts"), [(0.9, True), (1.1, False)])
 def test_contradicted_crystals_melt_only_below_the_predicted_utility(share: float, melts: bool) -> None:
     """All crystals share one state and contradict each other; later experiences elsewhere, |δ| = 1, set the scale."""
-    wish = Wish(capacity=600, episode=20, lifetime=4000, melt=4000, spread=1e-4)
-    plan = design(wish)
+    needs = Requirements(capacity=600, episode=20, lifetime=4000, melt=4000, spread=1e-4)
+    plan = design(needs)
     assert share * plan.melting_utility < 0.95
     near = {"interference": "exists", "epsilon": 0.01, "delta_r": 0.5, "raw_distance": True, "tau_evict": None}
-    designed = DesignedMemory(wish, plan.params(**ONLY_ERRORS, **near, scale="q95"))
+    designed = DesignedMemory(needs, plan.params(**ONLY_ERRORS, **near, scale="q95"))
     shape = (LANES, designed.count, 1)
     designed.episode(torch.ones(shape))
     designed.episode(torch.full(shape, share * plan.melting_utility), crystallization=1.0)

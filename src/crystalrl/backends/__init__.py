@@ -103,9 +103,8 @@ def _on_host(name: str, loops: ModuleType, pairs: Pairs | None = None, graph: Mo
 def _torch() -> Backend:
     from crystalrl.backends import torch_tree, torch_writes
 
-    return Backend(
-        "torch", TreeKind(torch_tree.TorchTree, torch_tree.ARITY, torch_tree.TOP, ordered=False), torch_writes
-    )
+    tree = TreeKind(torch_tree.TorchTree, torch_tree.ARITY, torch_tree.TOP, ordered=False)
+    return Backend("torch", tree, torch_writes)
 
 
 def _triton() -> Backend:

@@ -42,8 +42,7 @@ class CpuWrites:
         return torch.from_numpy(np.where(wanted, chosen, -1))
 
     def store_rows(self, rows: Tensor, slots: Tensor, out: Tensor) -> None:
-        lanes, _, words = rows.shape
-        chosen = slots.numpy()
+        lanes, chosen = len(rows), slots.numpy()
         kept = chosen >= 0
         flat = chosen + np.arange(lanes)[:, None] * (len(out) // lanes)
         out.numpy()[flat[kept]] = rows.numpy()[kept]

@@ -226,7 +226,7 @@ def update_one(tree: Any, slot: int, value: float, new: int) -> None:
 
 
 @jit
-def _weigh(base: Any, weighting: int, c: Any, epsilon: float) -> Any:
+def _weigh(base: Any, weighting: Any, c: Any, epsilon: float) -> Any:
     """Draw weight f32 of a slot with the given base and c, both f32."""
     if weighting == BASE_ROOT_C:
         base *= np.sqrt(c)

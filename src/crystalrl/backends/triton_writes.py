@@ -145,7 +145,7 @@ def commit(tree: Tree, slots: Tensor, rule: Rule, columns: SlotColumns | None, c
     with on(slots):
         _commit[(tree.lanes,)](
             *tree, slots, slots.shape[1], top, *([top] * 9 if columns is None else columns.tensors),
-            given, given.stride(0), given.stride(1) if given.shape[1] > 1 else 0, 1 if columns is None else columns.n_step,
+            given, given.stride(0), given.stride(1) if given.shape[1] > 1 else 0, columns.n_step if columns else 1,
             COLUMNS=columns is not None, FLOATS=0 if columns is None else len(columns.floats),
             ENV=columns is not None and columns.env.numel() > 0, GIVEN=c is not None,
             MARKS=max(4, triton.next_power_of_2(len(rule.weighting))),

@@ -86,7 +86,7 @@ class ReservoirLedger(CountedLedger):
         return torch.where(valid, slots, -1)
 
     def _unseat(self, seat: Tensor, leaving: Tensor, admitted: Tensor) -> Tensor:
-        """Slot freed by taking `seat` [L, M]: its member's, or that of the last experience in this call that took it."""
+        """Slot freed by taking `seat` [L, M]: its member's, or that of the last to take it in this call."""
         earlier = (seat[:, :, None] == seat[:, None, :]) & admitted[:, None, :] & admitted[:, :, None]
         order = torch.arange(seat.shape[1], device=seat.device)
         last = ((order[None, :] < order[:, None]) & earlier).long().mul(order + 1).amax(-1)

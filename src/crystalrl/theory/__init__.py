@@ -1,6 +1,6 @@
 """Analysis of the crystallization law: exact results where they exist, otherwise bounds and labelled approximations.
 
-Start with `Crystallization`; `design` turns requirements (`Wish`) into parameters. Needs SciPy; nothing here is on the
+Start with `Crystallization`; `design` turns `Requirements` into parameters. Needs SciPy; nothing here is on the
 hot path.
 """
 
@@ -9,7 +9,7 @@ from crystalrl.theory.finite_volume import Evolution, Options
 from crystalrl.theory.fluctuations import CorrelationTimes, Fluctuation, Mixture
 from crystalrl.theory.forgetting import Forgetting
 from crystalrl.theory.law import Crystallization
-from crystalrl.theory.sizing import Contents, Design, Thresholds, Wish, design, selectivity
+from crystalrl.theory.sizing import Contents, Design, Requirements, Thresholds, design, selectivity
 from crystalrl.theory.stationary import Occupancy, Stationary
 from crystalrl.theory.transient import Answer
 
@@ -26,9 +26,9 @@ __all__ = [
     "Mixture",
     "Occupancy",
     "Options",
+    "Requirements",
     "Stationary",
     "Thresholds",
-    "Wish",
     "covering",
     "design",
     "selectivity",

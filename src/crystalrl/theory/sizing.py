@@ -82,7 +82,7 @@ def uniform_utilities(level: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Requirements:
     """Requirements for a memory; `design` turns them into parameters. Times are in environment steps."""
 
     inflow: float = 1.0
@@ -137,7 +137,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Parameters that meet a `Wish`, and what they imply. Times in environment steps, `time_unit` in experiences.
+    """Parameters that meet `Requirements`, and what they imply. Times in environment steps, `time_unit` in experiences.
 
     `capacity`: liquid, glass and crystal slots, all in use from `full_after` on. `promoted`: share of experiences that
     crystallize, those of utility above `utility_floor`. `mean_c`: mean c per phase; for crystals, its limit.
@@ -191,7 +191,7 @@ class Design:
         return CrystalParams(**{**given, **changes})
 
 
-def design(wish: Wish) -> Design:
+def design(needs: Requirements) -> Design:
     """Rates and capacities such that all phases are just full and the crystal store fills up within the lifetime.
 
     By Little's law, capacity = arrivals·(1 − promoted) + inflow·promoted·(maturity + lifetime): the arrivals of one
@@ -200,33 +200,33 @@ def design(wish: Wish) -> Design:
     −ln(1 − τ)/(αU) to reach τ, plus half an episode on average until the next consolidation. α follows from the
     maturity and the mean of 1/U over survivors, β from the melting time, σ from the spread.
     """
-    promoted = (wish.capacity - wish.arrivals) / (wish.inflow * (wish.waiting + wish.lifetime) - wish.arrivals)
-    flow, unseen = wish.inflow * promoted, wish.arrivals * (1 - promoted)
-    floor, slowness = _survivors(wish.utilities, promoted)
-    to_glass, to_crystal = -np.log1p(-wish.thresholds.tau_L), -np.log1p(-wish.thresholds.tau_C)
-    climb = wish.waiting - wish.episode / 2
-    alpha = to_crystal * slowness * wish.episode / climb
-    reach_glass = climb * to_glass / to_crystal + wish.episode / 2
-    crystal, glass = max(1, round(flow * wish.lifetime)), round(flow * (wish.waiting - reach_glass))
-    liquid = wish.capacity - crystal - glass
-    edge = wish.thresholds.tau_C - wish.thresholds.band
-    beta = -np.log(edge) * wish.episode / wish.melting
-    low, middle, high = contents(Rates(alpha * floor, 0.0, 0.0), 1.0, wish.thresholds, 0.0).mean
+    promoted = (needs.capacity - needs.arrivals) / (needs.inflow * (needs.waiting + needs.lifetime) - needs.arrivals)
+    flow, unseen = needs.inflow * promoted, needs.arrivals * (1 - promoted)
+    floor, slowness = _survivors(needs.utilities, promoted)
+    to_glass, to_crystal = -np.log1p(-needs.thresholds.tau_L), -np.log1p(-needs.thresholds.tau_C)
+    climb = needs.waiting - needs.episode / 2
+    alpha = to_crystal * slowness * needs.episode / climb
+    reach_glass = climb * to_glass / to_crystal + needs.episode / 2
+    crystal, glass = max(1, round(flow * needs.lifetime)), round(flow * (needs.waiting - reach_glass))
+    liquid = needs.capacity - crystal - glass
+    edge = needs.thresholds.tau_C - needs.thresholds.band
+    beta = -np.log(edge) * needs.episode / needs.melting
+    low, middle, high = contents(Rates(alpha * floor, 0.0, 0.0), 1.0, needs.thresholds, 0.0).mean
     return Design(
         alpha=float(alpha),
         beta=float(beta),
-        sigma=wish.spread * _noise_of_unit_spread(float(alpha) * floor),
-        time_unit=max(1, round(wish.arrivals)),
+        sigma=needs.spread * _noise_of_unit_spread(float(alpha) * floor),
+        time_unit=max(1, round(needs.arrivals)),
         capacity=(liquid, glass, crystal),
         promoted=promoted,
         utility_floor=floor,
-        crystal_lifetime=wish.lifetime,
+        crystal_lifetime=needs.lifetime,
         steps_to_glass=float(reach_glass),
-        steps_to_crystal=wish.waiting,
+        steps_to_crystal=needs.waiting,
         mean_c=(low * (1 - unseen / liquid), middle, high),
         melting_utility=float(min(1.0, beta * edge / (alpha * (1 - edge)))),
-        thresholds=wish.thresholds,
-        notes=_notes(wish, reach_glass, liquid),
+        thresholds=needs.thresholds,
+        notes=_notes(needs, reach_glass, liquid),
     )
 
 
@@ -253,12 +253,12 @@ def _survivors(utilities: Callable[[Array], Array], promoted: float) -> tuple[fl
     return floor, float(np.sum(weight / best) / 2)
 
 
-def _notes(wish: Wish, reach_glass: float, liquid: int) -> tuple[str, ...]:
+def _notes(needs: Requirements, reach_glass: float, liquid: int) -> tuple[str, ...]:
     notes = []
-    if reach_glass < 5 * wish.episode:
-        notes.append(f"glass is reached in {reach_glass / wish.episode:.1f} consolidations: consolidate more often")
-    if wish.arrivals > 0.3 * liquid:
+    if reach_glass < 5 * needs.episode:
+        notes.append(f"glass is reached in {reach_glass / needs.episode:.1f} consolidations: consolidate more often")
+    if needs.arrivals > 0.3 * liquid:
         notes.append("one episode fills more than a third of the liquid slots: occupancy will fluctuate")
-    if wish.melting > wish.lifetime:
+    if needs.melting > needs.lifetime:
         notes.append("melting takes longer than the lifetime: the store is full before contradicted crystals melt")
     return tuple(notes)

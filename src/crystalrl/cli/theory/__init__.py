@@ -11,7 +11,7 @@ from rich.progress import track
 from rich.table import Table
 
 from crystalrl.cli.theory.options import Claims, Guide, Show
-from crystalrl.theory import Wish, claims, design
+from crystalrl.theory import Requirements, claims, design
 
 VERDICT_STYLE = {
     "true": "green",
@@ -35,11 +35,11 @@ def show(options: Show, console: Console) -> None:
         console.print(f"wrote {options.plot}")
 
 
-def design_memory(wish: Wish, console: Console) -> None:
+def design_memory(needs: Requirements, console: Console) -> None:
     """Parameters that meet requirements."""
     from crystalrl.cli.theory import terminal
 
-    console.print(terminal.design_table(design(wish)))
+    console.print(terminal.design_table(design(needs)))
 
 
 def check_claims(options: Claims, console: Console) -> None:
@@ -74,7 +74,7 @@ def write_guide(options: Guide, console: Console) -> None:
 
 COMMANDS: dict[type, tuple[str, Callable[[Any, Console], None]]] = {
     Show: ("show", show),
-    Wish: ("design", design_memory),
+    Requirements: ("design", design_memory),
     Claims: ("claims", check_claims),
     Guide: ("guide", write_guide),
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from crystalrl.cli.theory.options import Show
 from crystalrl.report import theory_figures
-from crystalrl.theory import Crystallization, Design, Wish, design
+from crystalrl.theory import Crystallization, Design, Requirements, design
 from crystalrl.theory.claims import VERDICTS, Claim
 from crystalrl.theory.samplers import SAMPLERS, Comparison, Trial, measure
 
@@ -148,21 +148,21 @@ def _steps(samplers: Mapping[str, Sequence[Comparison]]) -> str:
 
 
 def _sizes() -> str:
-    wishes = {
-        "1e5 slots, crystals kept 1e6 steps": Wish(),
-        "1e5 slots, 1e6 steps, mature in 2e5": Wish(maturity=200_000),
-        "1e6 slots, crystals kept 1e7 steps, 8 environments": Wish(inflow=8, capacity=1_000_000, lifetime=1e7),
+    cases = {
+        "1e5 slots, crystals kept 1e6 steps": Requirements(),
+        "1e5 slots, 1e6 steps, mature in 2e5": Requirements(maturity=200_000),
+        "1e6 slots, crystals kept 1e7 steps, 8 environments": Requirements(inflow=8, capacity=1_000_000, lifetime=1e7),
     }
     rows = [
         "| requirements | α | β | σ | slots L : G : C | promoted | full after | kept at 2×, 10× |",
         "|---|" + "---|" * 7,
     ]
-    rows += [f"| {name} | {_design_cells(design(wish))} |" for name, wish in wishes.items()]
+    rows += [f"| {name} | {_design_cells(design(needs))} |" for name, needs in cases.items()]
     return (
         "## Sizes follow from Little's law\n\n"
         "capacity = inflow × promoted share × (maturity + lifetime), plus room for the experiences of one episode. "
-        "Requirements (a `Wish`) determine the rest (`crystalrl theory design`, or in code "
-        "`CrystalMemory(wish.capacity, params=design(wish).params(), …)`):\n\n"
+        "`Requirements` determine the rest (`crystalrl theory design`, or in code "
+        "`CrystalMemory(needs.capacity, params=design(needs).params(), …)` with `needs = Requirements(…)`):\n\n"
         + "\n".join(rows)
         + "\n\nA crystal has no typical lifetime. Once the store is full, random keys decide which crystals stay "
         "(`overflow` = `reservoir`): it is a uniform sample of all crystals ever formed. After t steps a share "
@@ -170,9 +170,9 @@ def _sizes() -> str:
         "new alike, and a crystal held at t has a half-life of t − maturity. To hold a share s of everything that "
         "crystallizes in T steps, require a lifetime of s·(T − maturity). With `overflow` = `frozen` the first "
         "crystals stay and none is admitted later.\n\n"
-        "The numbers hold for utilities distributed uniformly over [0, 1] (`Wish.utilities` sets another distribution) "
-        "and without interference. `tests/theory/test_sizing.py` measures contents, times, melting and retention on a "
-        "running `CrystalMemory`: all are within 10 % of the prediction."
+        "The numbers hold for utilities distributed uniformly over [0, 1] (`Requirements.utilities` sets another "
+        "distribution) and without interference. `tests/theory/test_sizing.py` measures contents, times, melting and "
+        "retention on a running `CrystalMemory`: all are within 10 % of the prediction."
     )
 
 

@@ -31,7 +31,7 @@ STORED_LANES = {
     "tail": "tail",
 }
 """Stored name → attribute, of the tensors that belong to lanes."""
-STORED_SLOTS = {"suspicion": "interference"}
+STORED_SLOTS: dict[str, str] = {"suspicion": "interference"}
 """Stored name → attribute, of the columns whose names differ."""
 
 
@@ -182,9 +182,9 @@ class CrystalLedger:
     def commit(self, slots: Tensor, c: Tensor | None = None) -> None:
         """New experiences in slots int64[L, M], of crystallization c float32[L, 1 or M], or 0."""
         self.tree.commit(slots, self.rule, self._columns, c)
-        if c is not None or self._liquid_was_empty:
-            if not (slots.is_cuda and torch.cuda.is_current_stream_capturing()):
-                self.refresh_strata()
+        recording = slots.is_cuda and torch.cuda.is_current_stream_capturing()
+        if (c is not None or self._liquid_was_empty) and not recording:
+            self.refresh_strata()
 
     def add_one(self, c: Tensor | None = None) -> int:
         if c is not None:
