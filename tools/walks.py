@@ -305,12 +305,10 @@ study/execution.py::execute_ray
 # what is built
 study/run.py::Trainer
 study/run.py::run
-study/registry.py::MemoryKind
 study/registry.py::Kind
 study/cuda_graph.py
 suites/
 methods/
-memory/
 """,
     ),
 }

@@ -34,7 +34,6 @@ class ReplayMemory:
     """
 
     params: object = None
-    """Settings of the ledger: a dataclass, or None."""
     ledger: Ledger
     kinds: ClassVar[dict[str, type[ReplayMemory]]] = {}
     """Memory classes by the name that files carry."""
