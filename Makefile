@@ -33,7 +33,7 @@ test-all: setup check
 	$(BIN)/pytest -n $(WORKERS)
 
 bench: setup
-	$(BIN)/python benchmarks/memory.py --json runs/benchmark-memory.json
+	$(BIN)/python -m benchmarks run memory --json runs/benchmark-memory.json
 
 demo: setup
 	$(BIN)/crystalrl demo

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from benchmarks.learning import PLAIN
+from benchmarks.libraries.learning import PLAIN
 from crystalrl import CrystalMemory, Transition, UniformMemory
 
 

@@ -125,7 +125,7 @@ sys.modules["torchrl._torchrl"] = None
 from tests.integrations.torchrl_models import LOSSES, trained
 for name in LOSSES:
     assert len(trained(name, rounds=2)[1]) == 100
-from benchmarks.adoption.extension import load
+from benchmarks.libraries.torchrl_extension import load
 there, make = load()
 assert not there and make.startswith("no extension"), make
 """
