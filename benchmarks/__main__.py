@@ -45,7 +45,7 @@ def show() -> None:
         print(f"{name:18} {stored:7} {benchmark.about}")
 
 
-def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
+def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -62,8 +62,8 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def main() -> None:
-    options = parsed()
+def main(arguments: list[str] | None = None) -> None:
+    options = parsed(arguments)
     if options.command == "run":
         run(options)
     elif options.command == "list":
