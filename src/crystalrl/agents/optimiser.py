@@ -49,7 +49,7 @@ class LaneAdam:
 
     @torch.no_grad()
     def step(self, theta: Tensor, gradient: Tensor, when: Tensor | None = None) -> None:
-        """Move theta [L, P] in place against the gradient [L, P]; `when`, a scalar 0 or 1: at 0 nothing changes."""
+        """Update theta [L, P] in place from the gradient [L, P]; `when`, a scalar 0 or 1: at 0 nothing changes."""
         rate = self.rate if self.factor is None else self.rate * self.factor(self.steps / self.horizon)
         self.steps += 1 if when is None else when.to(torch.int64)
         if self._kernel is not None:

@@ -1,4 +1,4 @@
-"""Sum trees on CPU: tensors in, tensors out, and in between the loops of `numba_tree` or `numpy_tree`."""
+"""Sum trees on CPU: tensors in and out, computed by the loops of `numba_tree` or `numpy_tree`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CpuTree:
         self._loops.update_sums(self._tree, slots.numpy(), weight.numpy(), label.numpy())
 
     def set_one(self, slot: int, weight: float, label: int) -> None:
-        """`set` of one slot of the only lane; its generation rises."""
+        """`set` of one slot of the only lane; increases its generation."""
         self._loops.update_one(self._tree, slot, weight, label)
 
     def commit(self, slots: Tensor, rule: Rule, columns: SlotColumns | None, c: Tensor | None) -> None:
@@ -55,7 +55,7 @@ class CpuTree:
         bump(self._generations, slots)
 
     def _write(self, columns: SlotColumns, slots: Tensor, label: Tensor, c: Tensor | None) -> None:
-        """Columns and counts of new experiences; `label` receives their strata."""
+        """Write columns and counts of new experiences, and their strata to `label`."""
         arrays, chosen, labels = columns.arrays, slots.numpy(), label.numpy()
         kept = chosen >= 0
         lane, place = kept.nonzero()

@@ -19,7 +19,7 @@ def _step(
     FIRST: tl.constexpr, SECOND: tl.constexpr, LOG_FIRST: tl.constexpr, LOG_SECOND: tl.constexpr,
     STABLE: tl.constexpr, WHEN: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One step of rows [L, P] with a rate [L]; `steps` has been counted up; WHEN: the scalar `when` is 0 or 1."""
+    """One step of rows [L, P] with a rate [L]; `steps` includes this step; WHEN: the scalar `when` is 0 or 1."""
     lane = tl.program_id(1).to(tl.int64)
     column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     at, there = lane * size + column, column < size
@@ -45,7 +45,7 @@ def step(
     theta: Tensor, gradient: Tensor, first: Tensor, second: Tensor, rate: Tensor, steps: Tensor, when: Tensor | None,
     decays: tuple[float, float], stable: float,
 ) -> None:  # fmt: skip
-    """Move theta [L, P] and both moments in place; rate [L, 1]; `steps` counts this step already."""
+    """Update theta [L, P] and both moments in place; rate [L, 1]; `steps` includes this step."""
     lanes, size = theta.shape
     logarithms = [math.log(decay) for decay in decays]
     with on(theta):

@@ -35,7 +35,7 @@ MAX_FAILURES = 3
 
 
 Message = Mapping[str, Any]
-"""What a worker is asked to do: {"begin": requests} or {"step": rows}."""
+"""A message to a worker: {"begin": requests} or {"step": rows}."""
 Answer = list[Failure] | str
 """Failures of the step, or the reason why there is no answer."""
 
@@ -108,7 +108,7 @@ class Pool:
         self._failed.clear()
 
     def _start(self, rows: Sequence[int]) -> None:
-        """Start some rows as requested; a worker that fails is replaced and asked again."""
+        """Start some rows as requested; a worker that fails is replaced and receives the request again."""
         wanted = [[self._requests[row] for row in mine if row in set(rows)] for mine in self._mine]
         if self._slots is not None:
             self._slots.begin(wanted[0])
