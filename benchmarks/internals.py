@@ -101,10 +101,6 @@ def phase_by_birth(memory: CrystalMemory) -> Tensor:
     return phases
 
 
-def consolidations(memory: CrystalMemory) -> int:
-    return int(memory.turns)
-
-
 def plan(memory: CrystalMemory, evaluate: Evaluate) -> Any:
     """A consolidation up to the point where it changes the memory; `memory.apply` does the rest."""
     return memory.plan(evaluate)
