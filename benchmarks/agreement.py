@@ -18,7 +18,7 @@ from torch import Tensor
 from benchmarks import internals
 from benchmarks.harness.pages import table
 from benchmarks.harness.results import Result, Setting
-from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, Transition
+from crystalrl import Batch, CrystalParams, Evaluation, Transition
 from crystalrl.dynamics import PHASES
 
 ENVS = 50
@@ -45,10 +45,15 @@ def walk(rng: np.random.Generator, steps: int) -> Iterator[Transition]:
         state = np.where(ends, rng.uniform(size=(ENVS, 2)), next_state).astype(np.float32)
 
 
-def final_phases(seed: int, slots: int, turns: int) -> tuple[Tensor, float]:
-    """Phase uint8 of every experience that ever arrived, at the end; and how many were contradicted on the way."""
-    params = CrystalParams.anchored()
-    memory = CrystalMemory(slots, obs=(2,), action=4, params=params, anchor={"q": (1,)}, envs=ENVS, seed=seed)
+def final_phases(seed: int, slots: int, turns: int, exact_up_to: int, factor: float = 1.0) -> tuple[Tensor, float]:
+    """Phase uint8 of every experience that ever arrived, at the end; and how many were contradicted on the way.
+
+    factor: of the automatic ε, where all pairs are compared.
+    """
+    params, kind = CrystalParams.anchored(), internals.exact_up_to(exact_up_to)
+    memory = kind(slots, obs=(2,), action=4, params=params, anchor={"q": (1,)}, envs=ENVS, seed=seed)
+    if factor != 1:
+        internals.scale_epsilon(memory, factor)
     flagged, consolidations = 0.0, 0
     for transition in walk(np.random.default_rng(seed), turns * params.interval(slots) // ENVS):
         memory.add(transition)
@@ -61,13 +66,11 @@ def final_phases(seed: int, slots: int, turns: int) -> tuple[Tensor, float]:
 
 
 def compared(seed: int, slots: int, turns: int) -> dict[str, dict[str, float]]:
-    ended = {}
-    with internals.exact_up_to(slots // 5):
-        ended["lists"] = final_phases(seed, slots, turns)
-    with internals.exact_up_to(slots):
-        ended["exact"] = final_phases(seed, slots, turns)
-        with internals.epsilon_times(1.01):
-            ended["exact, ε + 1 %"] = final_phases(seed, slots, turns)
+    ended = {
+        "lists": final_phases(seed, slots, turns, slots // 5),
+        "exact": final_phases(seed, slots, turns, slots),
+        "exact, ε + 1 %": final_phases(seed, slots, turns, slots, 1.01),
+    }
     rows, exact = {}, ended["exact"][0]
     for name, (phases, flagged) in ended.items():
         same, both = phases == exact, (phases > 0) & (exact > 0)

@@ -25,7 +25,7 @@ from benchmarks import internals, peers
 from benchmarks.harness.pages import table
 from benchmarks.harness.results import Part, Result, Setting, in_parts
 from benchmarks.harness.timing import process_and_wall
-from benchmarks.internals import LISTS, PROBES, TOGETHER, TRAINED_ON, NeighbourLists
+from benchmarks.internals import Ivf, NeighbourLists
 from benchmarks.streams import Rollouts, Walks, meta_world
 from crystalrl import Batch, CrystalMemory, CrystalParams
 
@@ -93,18 +93,18 @@ class Peer:
         slots = own.stored
         vectors = own.vectors("obs", slots).numpy()
         self.count, size = vectors.shape
-        lists = int(LISTS * self.count**0.5)
-        self.index = peers.faiss_index(size, lists, PROBES)
-        step = max(1, self.count // (lists * TRAINED_ON))
+        lists = int(Ivf.lists_per_root * self.count**0.5)
+        self.index = peers.faiss_index(size, lists, Ivf.min_probes)
+        step = max(1, self.count // (lists * Ivf.trained_on))
         self.built = process_and_wall(lambda: (self.index.train(vectors[::step]), self.index.add(vectors)))
         some = slots[torch.randperm(self.count, generator=torch.Generator().manual_seed(2))[:QUERIES]]
         self.queries = own.vectors("next_obs", some).numpy()
-        self.padded = np.pad(self.queries, ((0, 0), (0, -size % TOGETHER)))
+        self.padded = np.pad(self.queries, ((0, 0), (0, -size % Ivf.pad_to)))
         self.rounds: dict[str, list[tuple[float, float]]] = {"peer": [], "padded_peer": []}
 
     def ask(self, memory: CrystalMemory) -> None:
         padded = NeighbourLists(memory).faiss_index()
-        padded.nprobe = PROBES
+        padded.nprobe = Ivf.min_probes
         self.rounds["peer"].append(process_and_wall(lambda: self.index.search(self.queries, 10)))
         self.rounds["padded_peer"].append(process_and_wall(lambda: padded.search(self.padded, 10)))
 

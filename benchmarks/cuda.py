@@ -18,7 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 from benchmarks.harness.pages import table
 from benchmarks.harness.results import Part, Result, Setting, in_parts
 from benchmarks.harness.timing import Job, clock, interleaved, seconds
-from benchmarks.internals import WeightTree
+from benchmarks.internals import SumTree
 from benchmarks.plain_sac import perceptron
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, PrioritizedMemory, ReservoirMemory, Transition
 from crystalrl.random import Stream, Streams
@@ -53,7 +53,7 @@ def captured(memory: Any, calls: int) -> float:
 
 def same_draws() -> float:
     """Share of draws that are the same on CPU and CUDA for the same uniforms and weights, three strata."""
-    trees = [WeightTree(4, 10_007, 3, device) for device in ("cpu", "cuda")]
+    trees = [SumTree(4, 10_007, 3, device) for device in ("cpu", "cuda")]
     generator = torch.Generator().manual_seed(0)
     weight = torch.rand(4, 10_007, generator=generator) ** 3
     label = torch.randint(0, 3, (4, 10_007), generator=generator, dtype=torch.uint8)

@@ -1,8 +1,8 @@
 """How often the rules of interference are right: flags under noise, recall of true contradictions, automatic ε.
 
 "Literal" is a rule as it was first written; the library's own adds a guard against noise
-(`crystalrl.memory.crystal.interference`). "Elders" is the guard that was tried first for fresh_mean: an experience that
-differs from the mean of the older ones is an outlier and is not flagged.
+(`crystalrl.memory.neighbours.contradiction`). "Elders" is the guard that was tried first for fresh_mean: an experience
+that differs from the mean of the older ones is an outlier and is not flagged.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import torch
 
 from benchmarks.harness.pages import table
 from benchmarks.harness.results import Part, Result, Setting, in_parts
-from benchmarks.internals import Scene, contradicted, median_spacing, moments, spacing
+from benchmarks.internals import Experiences, contradicted, liquid_spacing, median_spacing, moments
+from crystalrl.backends import backend_for
 from crystalrl.dynamics import CRYSTAL, LIQUID
 
 NOISE = (0.0, 0.01, 0.05, 0.2)
+PAIRS = backend_for(torch.device("cpu")).pairs
 
 
 def sites(count: int, members: int, noise: float, changed: bool, newer: float, seed: int) -> Result:
@@ -42,20 +44,29 @@ def sites(count: int, members: int, noise: float, changed: bool, newer: float, s
     }
 
 
-def scene_of(data: dict[str, Any], state: torch.Tensor) -> Scene:
+def scene_of(data: dict[str, Any], state: torch.Tensor) -> Experiences:
     total = len(data["reward"])
     phase = torch.tensor(np.where(data["new"], LIQUID, CRYSTAL), dtype=torch.uint8)[None]
     action = torch.tensor(data["action"]).view(1, total, 1).float()
     reward, new = torch.tensor(data["reward"])[None], torch.tensor(data["new"])[None]
-    return Scene(state, action, reward, torch.arange(total)[None], phase, new, None, True)
+    return Experiences(
+        state=state,
+        action=action,
+        reward=reward,
+        birth=torch.arange(total)[None],
+        phase=phase,
+        unevaluated=new,
+        context=None,
+        discrete=True,
+    )
 
 
-def library(rule: str, scene: Scene, epsilon: float, delta_r: float) -> np.ndarray:
+def library(rule: str, scene: Experiences, epsilon: float, delta_r: float) -> np.ndarray:
     """Flags of the library's rule."""
-    return contradicted(rule, scene, torch.tensor([[epsilon]]), torch.tensor([[delta_r]]))[0].numpy()
+    return contradicted(rule, scene, torch.tensor([[epsilon]]), torch.tensor([[delta_r]]), PAIRS)[0].numpy()
 
 
-def literal(rule: str, scene: Scene, epsilon: float, delta_r: float, guarded: bool = False) -> np.ndarray:
+def literal(rule: str, scene: Experiences, epsilon: float, delta_r: float, guarded: bool = False) -> np.ndarray:
     """Flags of the rule without the guard for outliers, one experience at a time."""
     state, action, reward = scene.state[0].numpy(), scene.action[0, :, 0].numpy(), scene.reward[0].numpy()
     liquid = scene.phase[0].numpy() == LIQUID
@@ -77,7 +88,7 @@ def literal(rule: str, scene: Scene, epsilon: float, delta_r: float, guarded: bo
     return flagged
 
 
-def elders(rule: str, scene: Scene, epsilon: float, delta_r: float) -> np.ndarray:
+def elders(rule: str, scene: Experiences, epsilon: float, delta_r: float) -> np.ndarray:
     return literal(rule, scene, epsilon, delta_r, guarded=True)
 
 
@@ -160,7 +171,10 @@ def automatic_row(total: int, rule: str, how: str, nearest: int | None, seeds: i
         state, occupied = torch.tensor(data["state"], dtype=torch.float32)[None], torch.ones(1, total, dtype=torch.bool)
         mean, deviation = moments(state, occupied)
         scene = scene_of(data, (state - mean) / deviation)
-        epsilon = median_spacing(scene.state, occupied) if nearest is None else spacing(scene, nearest)
+        if nearest is None:
+            epsilon = median_spacing(scene.state, occupied, PAIRS)
+        else:
+            epsilon = liquid_spacing(scene, nearest, PAIRS)
         flagged = READINGS[how](rule, scene, float(epsilon), float(data["reward"].std()))
         found.append(flagged[data["truth"]].mean())
         wrong.append(flagged[data["same"]].mean())

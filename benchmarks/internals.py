@@ -4,73 +4,70 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from crystalrl import CrystalMemory, backends
+from crystalrl import CrystalMemory
+from crystalrl.backends.protocols import Pairs
 from crystalrl.memory.base import ReplayMemory
-from crystalrl.memory.crystal import interference
-from crystalrl.memory.crystal import memory as crystal
-from crystalrl.memory.crystal.interference import Scene, contradicted, spacing
+from crystalrl.memory.crystal.consolidate import plan as planned
+from crystalrl.memory.crystal.evaluate import evaluate_all
+from crystalrl.memory.crystal.snapshot import Plan
+from crystalrl.memory.neighbours.contradiction import contradicted
+from crystalrl.memory.neighbours.epsilon import Scales, liquid_spacing
 from crystalrl.memory.neighbours.exact import median_spacing, moments
-from crystalrl.memory.neighbours.graph import Vicinity
-from crystalrl.memory.neighbours.index import LISTS, PROBES, TOGETHER, TRAINED_ON, Ivf
-from crystalrl.memory.sampling.sum_tree import WeightTree
+from crystalrl.memory.neighbours.experiences import Experiences
+from crystalrl.memory.neighbours.graph import NeighbourGraph
+from crystalrl.memory.neighbours.index import Ivf
+from crystalrl.memory.sampling.sum_tree import SumTree
 from crystalrl.types import Evaluate
 
-__all__ = [
-    "LISTS", "PROBES", "TOGETHER", "TRAINED_ON", "Scene", "WeightTree", "contradicted", "median_spacing", "moments",
-    "spacing",
-]  # fmt: skip
+__all__ = ["Experiences", "Ivf", "SumTree", "contradicted", "liquid_spacing", "median_spacing", "moments"]
 
 
 @contextmanager
 def without_numba() -> Iterator[None]:
     """Memories built inside use the NumPy backend."""
-    os.environ["CRYSTALRL_NUMBA"] = "0"
-    backends.load.cache_clear()
+    os.environ["CRYSTALRL_BACKEND"] = "numpy"
     try:
         yield
     finally:
-        os.environ["CRYSTALRL_NUMBA"] = "1"
-        backends.load.cache_clear()
+        del os.environ["CRYSTALRL_BACKEND"]
 
 
-@contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
+def exact_up_to(slots: int) -> type[CrystalMemory]:
+    """A crystal memory that compares all pairs up to this many slots, and keeps neighbour lists above."""
+    return type("CrystalMemory", (CrystalMemory,), {"exact_up_to": {"cpu": slots, "cuda": slots}})
 
 
-def exact_up_to(slots: int) -> AbstractContextManager[None]:
-    """Memories compare all pairs up to this many slots, and keep neighbour lists above."""
-    return _replaced(crystal, "EXACT", {"cpu": slots, "cuda": slots})
+class _ScaledEpsilon(Scales):
+    factor = 1.0
+
+    def epsilon(self, experiences: Experiences, pairs: Pairs | None) -> Tensor:
+        return self.factor * super().epsilon(experiences, pairs)
 
 
-def epsilon_times(factor: float) -> AbstractContextManager[None]:
-    """The automatic ε is multiplied by a factor."""
-    return _replaced(interference, "spacing", lambda *given: factor * spacing(*given))
+def scale_epsilon(memory: CrystalMemory, factor: float) -> None:
+    """Multiply the automatic ε of a memory that compares all pairs by a factor."""
+    memory.neighbours.scales = scales = _ScaledEpsilon(memory.params, memory.lanes, memory.device)
+    scales.factor = factor
 
 
 def store(memory: ReplayMemory, columns: Mapping[str, Any]) -> None:
     """Store many experiences of one lane at once, as `add` would one step at a time. columns: name → values [M, …]."""
     count = len(columns["reward"])
-    rows = torch.zeros(1, count, memory.arena.layout.words, dtype=torch.int64)
-    views = memory.arena.layout.torch_views(rows)
+    rows = torch.zeros(1, count, memory.packer.layout.words, dtype=torch.int64)
+    views = memory.packer.layout.torch_views(rows)
     views["discount"].fill_(0.99)
     for name, values in columns.items():
         views[name].copy_(torch.as_tensor(values)[None])
     if isinstance(memory, CrystalMemory):
         memory.ledger.reserve(count)
-    memory._store(rows, torch.ones(1, count, dtype=torch.bool))
+    memory._store(rows, torch.ones(1, count, dtype=torch.bool), memory.ledger.commit)
     memory.time += count
 
 
@@ -101,17 +98,19 @@ def phase_by_birth(memory: CrystalMemory) -> Tensor:
     return phases
 
 
-def plan(memory: CrystalMemory, evaluate: Evaluate) -> Any:
-    """A consolidation up to the point where it changes the memory; `memory.apply` does the rest."""
-    return memory.plan(evaluate)
+def plan(memory: CrystalMemory, evaluate: Evaluate) -> Plan:
+    """A consolidation up to the point where it changes the ledger; `memory.apply` does the rest."""
+    snapshot = memory.snapshot()
+    critic = evaluate_all(snapshot, evaluate)
+    return planned(snapshot, critic, memory.neighbours.refresh(snapshot))
 
 
 class NeighbourLists:
     """Kept lists of the first lane, for reading."""
 
     def __init__(self, memory: CrystalMemory) -> None:
-        assert memory.vicinity is not None
-        self._graph: Any = memory.vicinity
+        assert memory.neighbours.graph is not None
+        self._graph: NeighbourGraph = memory.neighbours.graph
         self.errors = memory.ledger.error[0]
         """|δ| float32[N]."""
         self.stored = (memory.ledger.phase[0] > 0).nonzero()[:, 0]
@@ -133,15 +132,15 @@ class NeighbourLists:
 
 def build_lists(memory: CrystalMemory) -> None:
     """Make the memory, which must be full, keep neighbour lists and their index."""
-    memory.vicinity = lists = Vicinity(memory)
+    memory.neighbours.graph = graph = memory.neighbours._empty_graph(memory.arena)
     every = torch.ones(1, memory.capacity, dtype=torch.bool)
-    lists.index.build(every, every[:, 0], partial(lists.states.vectors, "obs"))
+    graph.index.build(every, every[:, 0], partial(graph.states.vectors, "obs"))
 
 
 def bytes_by_part(memory: Any) -> dict[str, float]:
     """Per slot: payload, ledger (with the visit counts, without anchors), neighbour lists, copies of vectors."""
-    lists = getattr(memory, "vicinity", None)
-    listed, vectors = (lists.list_bytes, lists.nbytes - lists.list_bytes) if lists else (0, 0)
+    graph = memory.neighbours.graph if isinstance(memory, CrystalMemory) else None
+    listed, vectors = (graph.list_bytes, graph.nbytes - graph.list_bytes) if graph else (0, 0)
     anchors = sum(anchor.nbytes for anchor in getattr(memory, "anchors", {}).values())
     parts = {"payload": memory.arena.nbytes, "lists": listed, "vectors": vectors}
     parts["ledger"] = memory.nbytes - sum(parts.values()) - anchors

@@ -17,7 +17,7 @@ from benchmarks.harness.results import Part, Result, Setting, in_parts
 from benchmarks.harness.timing import Job, clock, interleaved, medians
 from crystalrl.study.execution import prepare
 from crystalrl.study.plan import plan
-from crystalrl.study.run import Learner
+from crystalrl.study.run import Trainer
 from crystalrl.study.spec import RunSpec
 
 PAPER = {"every": 400, "every_episode": False}
@@ -32,10 +32,10 @@ DESIGNS: dict[str, dict[str, Any]] = {
 LANES = (1, 16, 128, 416)
 
 
-def ready(design: str, lanes: int, device: str) -> Learner:
+def ready(design: str, lanes: int, device: str) -> Trainer:
     """A learner whose memories are full."""
     (group,) = plan({"row": RunSpec("nav-8", seeds=tuple(range(lanes)), capacity=4000, **DESIGNS[design])})
-    learner = Learner(group, torch.device(device))
+    learner = Trainer(group, torch.device(device))
     learner.begin(0)
     for step in range(520):
         learner.collect()

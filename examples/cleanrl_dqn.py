@@ -1,4 +1,4 @@
-"""DQN in one file, in the manner of CleanRL, with a memory that crystallizes. `# memory` marks what a plain loop lacks.
+"""DQN in one file, in the style of CleanRL, with a crystal memory. `# memory` marks what differs from a plain loop.
 
 python examples/cleanrl_dqn.py --steps 8000 --seed 1
 python examples/cleanrl_dqn.py --memory uniform        # the plain loop
@@ -37,7 +37,7 @@ class Args:
     gamma: float = 0.98
     target_rate: float = 0.01
     exploration: float = 0.3
-    """Share of the run in which random actions fall from all to one in twenty."""
+    """Share of the run over which the probability of a random action falls from 1 to 0.05."""
     out: Path | None = None
     """Folder for the network and the memory."""
 
@@ -53,8 +53,8 @@ def make_memory(args: Args, size: int, actions: int, params: CrystalParams | Non
     return kinds[args.memory](args.capacity, **options)
 
 
-def judge(q_network: nn.Module, target_network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Values [B, A] and TD errors [B]. The memory has applied γ and the ends of episodes: batch.discount."""
+def td_errors(q_network: nn.Module, target_network: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Values [B, A] and TD errors [B]. batch.discount is γ, or 0 where the episode terminated."""
     with torch.no_grad():
         target = batch.reward + batch.discount * target_network(batch.next_obs).amax(1)
     q = q_network(batch.obs)
@@ -81,7 +81,7 @@ class Agent:
     def update(self, memory: Memory) -> None:
         """One gradient step."""
         batch = memory.sample(self.args.batch_size)
-        q, error = judge(self.q, self.target, batch)
+        q, error = td_errors(self.q, self.target, batch)
         self.optimizer.zero_grad()
         loss_of(q, error, batch).backward()
         self.optimizer.step()
@@ -90,13 +90,13 @@ class Agent:
             slow.data.lerp_(fast.data, self.args.target_rate)
 
     @torch.no_grad()
-    def evaluate(self, batch: Batch) -> Evaluation:  # memory: what it asks when it consolidates
-        q, error = judge(self.q, self.target, batch)
+    def evaluate(self, batch: Batch) -> Evaluation:  # memory: called when it consolidates
+        q, error = td_errors(self.q, self.target, batch)
         return Evaluation(error, {"q": q})
 
 
 def train(args: Args, params: CrystalParams | None = None) -> list[float]:
-    """Returns of the episodes, in the order in which they ended; `params` of a crystal memory if not the default."""
+    """Returns of the episodes in the order in which they ended; `params`: of a crystal memory, None for the default."""
     rng = np.random.default_rng(args.seed)
     torch.manual_seed(args.seed)
     envs = gym.vector.SyncVectorEnv([lambda: gym.make(args.env)] * args.envs)
@@ -111,7 +111,7 @@ def train(args: Args, params: CrystalParams | None = None) -> list[float]:
             action = agent.q(torch.as_tensor(obs)).argmax(1).numpy()
         action = np.where(rng.random(args.envs) < epsilon, rng.integers(actions, size=args.envs), action)
         next_obs, reward, terminated, truncated, _ = envs.step(action)
-        # After an episode's end Gymnasium resets with the next step: that step is no transition.
+        # Gymnasium resets in the step after the end of an episode: that step is not a transition.
         memory.add(Transition(obs, action, reward, next_obs, terminated, truncated), valid=~ended)
         score = np.where(ended, 0.0, score + reward)
         ended, obs = terminated | truncated, next_obs

@@ -1,4 +1,4 @@
-"""SAC in one file, in the manner of CleanRL, with a memory that crystallizes. `# memory` marks what a plain loop lacks.
+"""SAC in one file, in the style of CleanRL, with a crystal memory. `# memory` marks what differs from a plain loop.
 
 python examples/cleanrl_sac.py --steps 5000 --seed 1
 python examples/cleanrl_sac.py --memory uniform        # the plain loop
@@ -69,8 +69,8 @@ class Agent(nn.Module):
     def q(self, critics: nn.ModuleList, obs: Tensor, action: Tensor) -> Tensor:
         return torch.cat([critic(torch.cat([obs, action], -1)) for critic in critics], -1)
 
-    def judge(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Values [B, 2] and TD errors [B, 2]. The memory has applied γ and the ends of episodes: batch.discount."""
+    def td_errors(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Values [B, 2] and TD errors [B, 2]. batch.discount is γ, or 0 where the episode terminated."""
         with torch.no_grad():
             action, log_prob = self.act(*self.policy(batch.next_obs))
             value = self.q(self.targets, batch.next_obs, action).amin(-1) - self.log_temperature.exp() * log_prob
@@ -80,7 +80,7 @@ class Agent(nn.Module):
 
     def update(self, memory: Any) -> None:
         batch = memory.sample(self.args.batch_size)
-        q, error = self.judge(batch)
+        q, error = self.td_errors(batch)
         critic_loss = (batch.weight * 0.5 * (error**2).sum(1)).mean()  # memory: the weight
         mean, log_std = self.policy(batch.obs)
         new_action, log_prob = self.act(mean, log_std)
@@ -91,7 +91,7 @@ class Agent(nn.Module):
             critic_loss = critic_loss + squared_pull(batch.anchor["q"], q)  # memory
             actor_loss = actor_loss + gaussian_pull(batch.anchor["policy"], mean, log_std)  # memory
         for optimizer, loss in ((self.actor_optimizer, actor_loss), (self.critic_optimizer, critic_loss)):
-            optimizer.zero_grad()  # the actor first: its loss has put gradients into the critics, cleared here
+            optimizer.zero_grad()  # the actor first: its loss also reaches the critics, cleared here
             loss.backward()
             optimizer.step()
         memory.update(batch.index, error.abs().mean(1))  # memory
@@ -99,8 +99,8 @@ class Agent(nn.Module):
             slow.data.lerp_(fast.data, self.args.target_rate)
 
     @torch.no_grad()
-    def evaluate(self, batch: Batch) -> Evaluation:  # memory: what it asks when it consolidates
-        q, error = self.judge(batch)
+    def evaluate(self, batch: Batch) -> Evaluation:  # memory: called when it consolidates
+        q, error = self.td_errors(batch)
         return Evaluation(error.abs().mean(1), {"q": q, "policy": torch.cat(self.policy(batch.obs), -1)})
 
 
@@ -114,7 +114,7 @@ def make_memory(args: Args, env: gym.Env, params: CrystalParams | None) -> Any:
 
 
 def train(args: Args, params: CrystalParams | None = None) -> list[float]:
-    """Returns of the episodes; `params` of a crystal memory if not the default."""
+    """Returns of the episodes; `params`: of a crystal memory, None for the default."""
     torch.manual_seed(args.seed)
     env = gym.make(args.env)
     env.action_space.seed(args.seed)

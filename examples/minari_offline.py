@@ -1,7 +1,7 @@
-"""Recorded data crystallize with a fitted critic; the experiences of highest c go back into a Minari dataset.
+"""Recorded data crystallize with a fitted critic; the experiences of highest c are exported as a Minari dataset.
 
-The data are recorded here, CartPole by a policy that balances half of the time. No download, no environment afterwards:
-`python examples/minari_offline.py`, or set MINARI_DATASETS_PATH (absolute) to keep the data."""
+It records its own data, with a CartPole policy that acts at random half of the time; nothing is downloaded. Run
+`python examples/minari_offline.py`; set MINARI_DATASETS_PATH (absolute) to keep the data."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def main() -> None:
             target = batch.reward + batch.discount * slow(batch.next_obs).amax(1)
         return target - network(batch.obs).gather(1, batch.action[:, None])[:, 0]
 
-    for _ in range(options.updates):  # fitted Q
+    for _ in range(options.updates):  # fitted Q-iteration
         optimiser.zero_grad()
         (error(memory.sample(128)) ** 2).mean().backward()
         optimiser.step()

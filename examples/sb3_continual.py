@@ -1,9 +1,9 @@
-"""DQN learns three CartPoles one after another, then meets the first again: who still knows it?
+"""DQN learns three CartPoles one after another, then the first again: how much of each task does it still know?
 
-    python examples/sb3_continual.py            # 10 seeds × 3 buffers: results and a figure; goes on where it was
+    python examples/sb3_continual.py            # 10 seeds × 3 buffers: results and a figure; finished runs are kept
 
-A: CartPole. B: its motor is mirrored. C: a long pole, strong gravity. The observation says which one it is. The memory
-holds an eighth of what a task shows, so a plain buffer soon has nothing of the old ones. Settings are the same for all.
+A: CartPole. B: mirrored motor. C: long pole, strong gravity. The observation includes the task. The memory holds an
+eighth of a task's experiences, so a plain buffer soon has none of earlier tasks. Settings are the same for all buffers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Task(gym.ObservationWrapper[Any, Any, Any]):
 
 
 def run(buffer: str, seed: int, scale: float = 1.0) -> dict[str, Any]:
-    start, scores = process_time(), []  # on all tasks, after each stage: mean return of 10 episodes, at most 200
+    start, scores = process_time(), []  # after each stage: mean return of 10 episodes on every task, at most 200
     env = {name: make_vec_env(lambda name=name: Task(name), 8, seed=seed) for name in TASKS}
     model = DQN("MlpPolicy", env["A"], replay_buffer_class=BUFFERS[buffer], seed=seed, device="cpu", **SETTINGS)
     for name, steps in STAGES:

@@ -1,8 +1,8 @@
-"""SAC with a memory that crystallizes: what differs from plain Stable-Baselines3 is the import and two arguments.
+"""SAC with a crystal memory: it differs from plain Stable-Baselines3 by the import and two arguments.
 
     python examples/sb3_sac.py --steps 10000
 
-Then it saves model and memory, loads them as a new process would, and goes on.
+Then it saves model and memory, loads them as a new process would, and continues.
 """
 
 from __future__ import annotations

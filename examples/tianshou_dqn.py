@@ -1,8 +1,8 @@
-"""DQN of Tianshou with a memory that crystallizes: what differs from plain Tianshou is the buffer and `attach`.
+"""Tianshou's DQN with a crystal memory: it differs from plain Tianshou by the buffer and `attach`.
 
     python examples/tianshou_dqn.py --steps 8000
 
-With --memory stock it is Tianshou's own prioritized buffer.
+--memory stock uses Tianshou's own prioritized buffer.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from training import main
 from crystalrl import CrystalParams
 from crystalrl.integrations.tianshou import CrystalReplayBuffer
 
-ENVS, SLOTS = 4, 2_400  # Tianshou's own buffers fail if an episode, at most 500 steps, fills its share
+ENVS, SLOTS = 4, 2_400  # Tianshou's own buffers fail if one episode (up to 500 steps) fills SLOTS / ENVS
 
 
 def learn(
     algorithm: Any, env: str, params: CrystalParams | None, seed: int, steps: int, out: Path | None
 ) -> list[float]:
-    """Returns of the episodes; ten gradient steps follow every twenty steps."""
-    np.random.seed(seed)  # noqa: NPY002 - Tianshou explores and draws with it
+    """Returns of the episodes. Ten gradient steps follow every twenty environment steps."""
+    np.random.seed(seed)  # noqa: NPY002 - Tianshou explores and samples with it
     envs = DummyVectorEnv([lambda: gym.make(env) for _ in range(ENVS)])
     envs.seed(seed)
     policy, buffer = algorithm.policy, PrioritizedVectorReplayBuffer(SLOTS, ENVS, alpha=0.6, beta=0.4)
@@ -48,7 +48,7 @@ def learn(
             returns += collector.collect(n_step=20).returns.tolist()
             if step >= 500:
                 for _ in range(10):
-                    algorithm.update(buffer=buffer, sample_size=128)  # consolidates, too, when it is time
+                    algorithm.update(buffer=buffer, sample_size=128)  # also consolidates when due
     if out is not None:
         buffer.save(out)
     return returns

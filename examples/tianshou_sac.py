@@ -1,8 +1,8 @@
-"""SAC of Tianshou on Pendulum with a memory that crystallizes; `learn` is that of `tianshou_dqn.py`.
+"""Tianshou's SAC on Pendulum with a crystal memory; `learn` is that of `tianshou_dqn.py`.
 
     python examples/tianshou_sac.py --steps 6000
 
-With --memory stock it is Tianshou's own prioritized buffer.
+--memory stock uses Tianshou's own prioritized buffer.
 """
 
 from __future__ import annotations

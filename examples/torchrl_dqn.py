@@ -1,6 +1,6 @@
-"""DQN of TorchRL with a memory that crystallizes: its own collector, storage and loss, our sampler and writer.
+"""TorchRL's DQN with a crystal memory: TorchRL's collector, storage and loss, our sampler and writer.
 
-python examples/torchrl_dqn.py --steps 6000         # with --memory stock TorchRL's own buffer
+python examples/torchrl_dqn.py --steps 6000         # --memory stock: TorchRL's own buffer
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from crystalrl.integrations.torchrl import CrystalSampler, MemoryLoss
 
 class Agent(NamedTuple):
     env: Any
-    policy: Any  # the last part explores less and less
+    policy: Any  # its last module explores, less and less
     loss: Any
     learning_rate: float
     target_rate: float
-    sampler: Any = None  # TorchRL's own, without a crystal memory; None: uniform
+    sampler: Any = None  # TorchRL's own sampler for --memory stock; None: uniform
     slots: int = 2_000
-    updates: int = 10  # after every twenty steps
+    updates: int = 10  # gradient steps after every twenty environment steps
 
 
 def learn(agent: Agent, params: CrystalParams | None, seed: int, steps: int, out: Path | None) -> list[float]:
@@ -37,7 +37,7 @@ def learn(agent: Agent, params: CrystalParams | None, seed: int, steps: int, out
     optimiser = torch.optim.Adam([p for p in loss.parameters() if p.requires_grad], lr=agent.learning_rate)
     options: dict[str, Any] = {"storage": LazyTensorStorage(agent.slots), "sampler": agent.sampler, "batch_size": 128}
     if params is not None:
-        loss = MemoryLoss(loss)  # weighs the loss, adds the anchors' pull, tells the memory the TD errors
+        loss = MemoryLoss(loss)  # weights the loss, adds the anchor losses, reports TD errors to the memory
         sampler = CrystalSampler(loss, params, seed=seed)
         options |= {"sampler": sampler, "writer": sampler.writer}
     buffer = TensorDictReplayBuffer(**options)
@@ -52,7 +52,7 @@ def learn(agent: Agent, params: CrystalParams | None, seed: int, steps: int, out
             optimiser.step()
             optimiser.zero_grad()
             target.step()
-            buffer.update_tensordict_priority(batch)  # for TorchRL's; ours has been told by the loss
+            buffer.update_tensordict_priority(batch)  # for TorchRL's sampler; ours gets the TD errors from the loss
         if params is not None and sampler.due:
             sampler.consolidate()
     if out is not None:

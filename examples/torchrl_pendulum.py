@@ -1,8 +1,8 @@
-"""SAC and TD3 of TorchRL on Pendulum with a memory that crystallizes; `learn` is that of `torchrl_dqn.py`.
+"""TorchRL's SAC and TD3 on Pendulum with a crystal memory; `learn` is that of `torchrl_dqn.py`.
 
     python examples/torchrl_pendulum.py --steps 6000
 
-With --memory stock it is TorchRL's own buffer. The command trains SAC; `train(..., algorithm="TD3")` the other.
+--memory stock uses TorchRL's own buffer. The command trains SAC; `train(..., algorithm="TD3")` trains TD3.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ def loss_of(algorithm: str, spec: Any) -> tuple[Any, Any]:
     """The policy and the loss of SAC or TD3."""
     critic = ValueOperator(network(4, 1), in_keys=["observation", "action"])
     if algorithm == "SAC":
-        said = TensorDictModule(nn.Sequential(network(3, 2), NormalParamExtractor()), ["observation"], ["loc", "scale"])
+        parameters = TensorDictModule(
+            nn.Sequential(network(3, 2), NormalParamExtractor()), ["observation"], ["loc", "scale"]
+        )
         bounds = {"low": spec.space.low, "high": spec.space.high}
         actor = ProbabilisticActor(
-            said, in_keys=["loc", "scale"], spec=spec, distribution_class=TanhNormal, distribution_kwargs=bounds,
+            parameters, in_keys=["loc", "scale"], spec=spec, distribution_class=TanhNormal, distribution_kwargs=bounds,
             return_log_prob=False,
         )  # fmt: skip
         return actor, SACLoss(actor, critic, action_spec=spec, loss_function="l2")

@@ -9,20 +9,20 @@ from pathlib import Path
 from crystalrl import CrystalParams
 
 Train = Callable[[CrystalParams | None, int, int, Path | None], list[float]]
-"""Takes the memory's parameters (None: the library's own buffer), seed, steps and a place to save the buffer; gives the
-returns of the episodes."""
+"""Arguments: the memory's parameters (None: the library's own buffer), seed, steps, and where to save the buffer.
+Result: the returns of the episodes."""
 
 
 def main(doc: str | None, train: Train, steps: int) -> None:
-    """Ask, train, tell."""
+    """Parse the command line, train, print the mean return."""
     parser = argparse.ArgumentParser(description=doc)
     parser.add_argument("--steps", type=int, default=steps)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--memory", choices=["crystal", "stock"], default="crystal")
     parser.add_argument("--out", type=Path, help="where the buffer is saved")
-    given = parser.parse_args()
-    params = CrystalParams.anchored() if given.memory == "crystal" else None
-    returns = train(params, given.seed, given.steps, given.out)
+    options = parser.parse_args()
+    params = CrystalParams.anchored() if options.memory == "crystal" else None
+    returns = train(params, options.seed, options.steps, options.out)
     last = returns[-20:]
     mean = sum(last) / len(last) if last else float("nan")
-    print(f"{given.memory}: {len(returns)} episodes, mean return of the last {len(last)}: {mean:.1f}")
+    print(f"{options.memory}: {len(returns)} episodes, mean return of the last {len(last)}: {mean:.1f}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from crystalrl.backends import mix_int
+from crystalrl.backends.splitmix import mix_int
 from crystalrl.random import Stream, lane_key
 
 GOLDEN = 0x9E3779B97F4A7C15

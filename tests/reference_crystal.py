@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from crystalrl.backends import mix_int, signed
+from crystalrl.backends.splitmix import mix_int, signed
 from crystalrl.params import CrystalParams
 from crystalrl.random import Stream, beta_variates, lane_key, start_of
 from tests.reference import GOLDEN, Experience, Step, Windows, uniforms, unit
@@ -37,7 +37,7 @@ class Item:
     phase: str = LIQUID
     utility: float = 0.0
     error: float = 0.0
-    suspicion: float = 0.0
+    interference: float = 0.0
     key: float = 0.0
     streak: int = 0
     evaluated: bool = False
@@ -414,13 +414,13 @@ class CrystalTwin:
 
     def _back_up(self, flagged: set[int], near: dict[int, list[int]]) -> None:
         for slot, item in self.slots.items():
-            item.suspicion = max(float(slot in flagged), item.suspicion if self.p.warm else 0.0)
+            item.interference = max(float(slot in flagged), item.interference if self.p.warm else 0.0)
         for _ in range(self.p.sweeps if self.p.backup else 0):
-            before = {s: e.suspicion for s, e in self.slots.items()}
+            before = {s: e.interference for s, e in self.slots.items()}
             for slot, item in self.slots.items():
                 around = [before[j] for j in near[slot][:5]]
                 future = self.p.backup * sum(around) / len(around) if around and item.data.discount > 0 else 0.0
-                item.suspicion = max(float(slot in flagged), future)
+                item.interference = max(float(slot in flagged), future)
 
     def _crystallize(self, chosen: list[int], output: dict[int, dict[str, np.ndarray]]) -> None:
         now = self.turns + 1 if self.p.clock == "calls" else self.time
@@ -437,9 +437,9 @@ class CrystalTwin:
                 settled = math.exp(-sum(drifts) / len(drifts) / self.p.settle)
             gain, loss = self.p.alpha * item.utility * settled, self.p.leak
             if self.p.melt is None:
-                loss += self.p.beta * item.suspicion
+                loss += self.p.beta * item.interference
             else:
-                gain, loss = gain * (1 - item.suspicion), loss + self.p.melt * item.suspicion
+                gain, loss = gain * (1 - item.interference), loss + self.p.melt * item.interference
             item.c = float(f32(self._step(slot, item.c, gain, loss, dt)))
             item.updated = now
             follow = 1 - (1 - (1 - item.c) ** 2) ** dt

@@ -1,4 +1,4 @@
-"""The law of c: simulated steps against exact moments and against the stationary law."""
+"""The law of c: simulated steps against exact moments and the stationary distribution."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from crystalrl import CrystalMemory, CrystalParams, Transition, dynamics
-from crystalrl.backends import signed
+from crystalrl.backends.splitmix import signed
 from crystalrl.random import beta_variates, lane_key, normal_from_bits, start_of
 from crystalrl.random import element_bits as bits
 from tests.reference_crystal import moments
@@ -45,7 +45,7 @@ def beta_step(c: torch.Tensor, rest: list[torch.Tensor], tick: int = 0) -> torch
 
 
 def assert_moments(values: np.ndarray, mean: float, variance: float) -> None:
-    """Within three standard errors of both; the error of the variance from the fourth moment of the sample."""
+    """Both within three standard errors; that of the variance comes from the sample's fourth moment."""
     count = len(values)
     assert abs(values.mean() - mean) <= 3 * math.sqrt(variance / count) + 1e-7
     centred = (values - mean) ** 2
@@ -83,8 +83,8 @@ def test_the_exact_moments_are_those_of_the_differential_equation(
 
 @pytest.mark.parametrize("dt", STEPS)
 @pytest.mark.parametrize(("c", "gain", "loss", "sigma"), SETS)
-def test_the_memory_moves_c_by_the_law(c: float, gain: float, loss: float, sigma: float, dt: float) -> None:
-    """Utility 1 (the largest TD error of all), so gain = α; the leak is the loss."""
+def test_the_memory_moves_c_according_to_the_law(c: float, gain: float, loss: float, sigma: float, dt: float) -> None:
+    """All TD errors are equal, so the utility is 1 and gain = α; the leak is the loss."""
     unit, slots = 1000, 4000
     params = CrystalParams(
         alpha=gain, leak=loss, sigma=sigma, w1=1.0, w2=0.0, w3=0.0, scale="q95", interference="none", phases=False,
@@ -105,11 +105,12 @@ def test_at_stationarity_c_is_beta_distributed(gain: float, loss: float, sigma: 
     for tick in range(60):
         c = beta_step(c, rest, tick)
     law = stats.beta(2 * gain / sigma**2, 2 * loss / sigma**2)
-    assert stats.kstest(c.numpy(), law.cdf).statistic < 0.016  # theory: at most .016 where a shape is below one
+    # The matched Beta step is off by up to .016 where a shape is below one.
+    assert stats.kstest(c.numpy(), law.cdf).statistic < 0.016
     assert_moments(c.numpy(), law.mean(), law.var())
 
 
-def test_without_interference_c_ends_at_one_and_stays() -> None:
+def test_without_interference_c_reaches_one_and_stays_there() -> None:
     c, *rest = f64(0.0, 0.05, 0.0, 0.05, 10.0)
     for tick in range(80):
         c = beta_step(c, rest, tick)
@@ -119,14 +120,14 @@ def test_without_interference_c_ends_at_one_and_stays() -> None:
     assert bool((again[absorbed] == 1).all())
 
 
-def test_without_utility_c_ends_at_zero_and_stays() -> None:
+def test_without_utility_c_tends_to_zero() -> None:
     c, *rest = f64(1.0, 0.0, 0.05, 0.05, 10.0)
     for tick in range(80):
         c = beta_step(c, rest, tick)
     assert float((c < 1e-12).double().mean()) > 0.999
 
 
-def test_overwhelming_noise_leaves_the_two_ends_in_the_right_proportion() -> None:
+def test_overwhelming_noise_drives_c_to_the_two_ends_in_the_right_proportion() -> None:
     c, *rest = f64(0.3, 0.0, 0.0, 10.0, 5.0)
     values = beta_step(c, rest)
     assert bool(((values < 1e-9) | (values > 1 - 1e-9)).all())
@@ -141,16 +142,16 @@ def test_without_noise_c_follows_the_differential_equation() -> None:
 
 
 def test_eulers_mean_is_within_one_percent_at_the_papers_default() -> None:
-    """From c = 0 over 400 consolidations, U = .5, I = .1 on average; without noise, so the mean itself."""
+    """From c = 0 over 400 consolidations at U = .5 and mean I = .1; without noise c is its own mean."""
     c, gain, loss, sigma, dt, normal = (torch.tensor(x, dtype=torch.float64) for x in (0, 0.025, 0.0005, 0, 1, 0))
     worst = 0.0
     for n in range(1, 401):
         c = dynamics.euler_maruyama(c, gain, loss, sigma, dt, normal)
         worst = max(worst, abs(float(c) - moments(0.0, 0.025, 0.0005, 0.0, n)[0]))
-    assert 0.004 < worst < 0.01  # theory.md says .0047
+    assert 0.004 < worst < 0.01  # exact: .0047
 
 
-def test_eulers_noise_is_that_of_the_law_for_small_steps() -> None:
+def test_eulers_noise_matches_the_law_for_small_steps() -> None:
     c, gain, loss, sigma, dt = f64(0.5, 0.1, 0.1, 0.3, 0.05)
     element = 2 * torch.arange(COUNT)
     for tick in range(40):
@@ -161,7 +162,7 @@ def test_eulers_noise_is_that_of_the_law_for_small_steps() -> None:
     assert float(c.var()) == pytest.approx(variance, rel=0.04)
 
 
-def test_euler_stays_within_the_ends() -> None:
+def test_euler_stays_in_the_unit_interval() -> None:
     c, gain, loss, sigma, dt = f64(0.01, 0.1, 0.1, 3.0, 1.0)
     element = 2 * torch.arange(COUNT)
     normal = normal_from_bits(bits(noise(0), element), bits(noise(0), element + 1))

@@ -1,4 +1,4 @@
-"""Parameters: presets as decided, wrong values refused by name."""
+"""Parameters: values of the presets, invalid values refused by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crystalrl import CrystalParams
 PRESETS = {name: getattr(CrystalParams, name) for name in ("paper", "anchored", "robotics", "games", "navigation")}
 PRESETS["default"] = CrystalParams
 
-DECIDED = {
+EXPECTED = {
     "default": {
         "gate": 2, "w_min": 0.5, "kappa": 0, "capacity": (10, 5, 1), "batch": (0.70, 0.25, 0.05),
         "interference": "newer_majority", "melt": None, "tau_evict": 100, "band_C": 0.05, "overflow": "reservoir",
@@ -42,13 +42,13 @@ DECIDED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("preset", list(DECIDED))
-def test_presets_are_as_decided(preset: str) -> None:
+@pytest.mark.parametrize("preset", list(EXPECTED))
+def test_presets_have_the_expected_values(preset: str) -> None:
     params = PRESETS[preset]()
-    assert {name: getattr(params, name) for name in DECIDED[preset]} == DECIDED[preset]
+    assert {name: getattr(params, name) for name in EXPECTED[preset]} == EXPECTED[preset]
 
 
-def test_presets_of_the_papers_table_hold_its_crystal_shares() -> None:
+def test_presets_of_the_papers_table_have_its_crystal_shares() -> None:
     for preset, share in (("robotics", 0.08), ("games", 0.06), ("navigation", 0.05)):
         liquid, glass, crystal = PRESETS[preset]().caps(100_000)
         assert crystal == pytest.approx(share * 100_000, abs=2)
@@ -78,13 +78,13 @@ def refused(name: str, value: Any) -> None:
         CrystalParams(**{name: value})
 
 
-def test_every_field_is_among_those_tested_here() -> None:
+def test_every_field_is_tested_here() -> None:
     tested = {*NUMBERS, *WHOLE, *CHOICES, *SWITCHES, "capacity", "batch"}
     assert tested == {field.name for field in fields(CrystalParams)}
 
 
 @pytest.mark.parametrize("name", list(NUMBERS))
-def test_wrong_numbers_are_refused_by_name(name: str) -> None:
+def test_invalid_numbers_are_refused_by_name(name: str) -> None:
     for value in (NUMBERS[name], math.nan, math.inf, "1", True, [], [0.1, "x"], object()):
         refused(name, value)
     if name not in ("band_L", "band_C", "cell", "backup"):
@@ -94,7 +94,7 @@ def test_wrong_numbers_are_refused_by_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_wrong_whole_numbers_are_refused_by_name(name: str) -> None:
+def test_invalid_whole_numbers_are_refused_by_name(name: str) -> None:
     for value in (0, -1, 1.5, "3", True, (1, 2)):
         refused(name, value)
     if name == "tau_evict":
@@ -108,7 +108,7 @@ def test_unknown_choices_are_refused_by_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*NUMBERS, *WHOLE])
-def test_none_is_refused_where_it_means_nothing(name: str) -> None:
+def test_none_is_refused_where_it_has_no_meaning(name: str) -> None:
     if name in OPTIONAL:
         CrystalParams(**{name: None})
     else:
@@ -116,7 +116,7 @@ def test_none_is_refused_where_it_means_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["capacity", "batch"])
-def test_wrong_shares_are_refused(name: str) -> None:
+def test_invalid_shares_are_refused(name: str) -> None:
     for value in ((1, 1), (0, 1, 1), (1, -1, 1), (1, 1, math.inf), (1, math.nan, 1), 3, None, "abc"):
         refused(name, value)
 
@@ -135,7 +135,7 @@ def test_inconsistent_values_are_refused() -> None:
             CrystalParams(**changes)
 
 
-def test_capacities_sum_to_all_slots_and_liquid_has_one() -> None:
+def test_capacities_sum_to_all_slots_and_liquid_has_at_least_one() -> None:
     for shares in ((10, 5, 1), (6, 2, 8), (1e-9, 1, 1), (1, 0, 0), (1, 0, 9)):
         for slots in range(1, 200):
             liquid, glass, crystal = CrystalParams(capacity=shares).caps(slots)
@@ -160,9 +160,9 @@ def test_describe_says_in_words_how_long_an_experience_takes() -> None:
     assert "tends to c* = 1.000" in text
     assert "10,000 liquid, 5,000 glass, 1,000 crystal" in text
     assert "every 5,000 environment steps." in text
-    sad = CrystalParams().describe(16_000, utility=0.01, interference=1.0)
-    assert "becomes crystal after no time: its mean never passes 0.7" in sad
-    assert "c* = 0.091" in sad
+    weak = CrystalParams().describe(16_000, utility=0.01, interference=1.0)
+    assert "becomes crystal after no time: its mean never passes 0.7" in weak
+    assert "c* = 0.091" in weak
     assert "at the end of each episode" in CrystalParams.paper().describe(100)
     melting = CrystalParams.anchored().describe(4000, interference=1.0)
     assert "c* = 0.000" in melting

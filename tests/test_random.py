@@ -1,4 +1,4 @@
-"""Random numbers: the three ways to compute them agree, and they look random."""
+"""Random numbers: all implementations agree, and the numbers look random."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import stats
 
-from crystalrl.backends import mix_int
+from crystalrl.backends.splitmix import mix_int
 from crystalrl.random import (
     Stream,
     Streams,
@@ -30,14 +30,14 @@ SEEDS = [0, 1, 2, 12345, 2**40, 2**63 - 1]
 
 
 def torch_uniform(seeds: list[int], stream: Stream, tick: int, size: int) -> torch.Tensor:
-    """The torch path, the one that runs on CUDA, spelled out on CPU."""
+    """The torch path, as it runs on CUDA, but on CPU."""
     streams = Streams(seeds)
     start = start_of(streams.keys[stream], torch.tensor(tick))
     return to_unit(element_bits(start[:, None], torch.arange(size)))
 
 
 @pytest.mark.parametrize("stream", list(Stream))
-def test_torch_numpy_numba_and_plain_python_agree_to_the_last_bit(stream: Stream) -> None:
+def test_torch_numpy_numba_and_plain_python_agree_bit_for_bit(stream: Stream) -> None:
     compiled = Streams(SEEDS)
     with numba_off():
         plain = Streams(SEEDS)
@@ -48,7 +48,7 @@ def test_torch_numpy_numba_and_plain_python_agree_to_the_last_bit(stream: Stream
         assert got.tolist() == [uniforms(seed, stream, tick, size) for seed in SEEDS]
 
 
-def test_mix_of_tensors_is_that_of_python_integers() -> None:
+def test_mix_of_tensors_equals_mix_of_python_integers() -> None:
     values = [0, 1, 2**63 - 1, 2**63, 2**64 - 1, 0x9E3779B97F4A7C15]
     signed = np.array(values, dtype=np.uint64).view(np.int64)
     wanted = np.array([mix_int(v) for v in values], dtype=np.uint64)
@@ -99,7 +99,7 @@ def chi_square(u: np.ndarray, cells: int) -> float:
 
 @pytest.mark.parametrize("cells", [2, 10, 1024])
 @pytest.mark.parametrize("seed", [0, 1, 99])
-def test_uniforms_fill_all_cells_alike(seed: int, cells: int) -> None:
+def test_uniforms_fill_all_cells_equally(seed: int, cells: int) -> None:
     assert chi_square(Streams([seed]).uniform(Stream.DRAW, 200_000).numpy()[0], cells) > LEAST_P
 
 
@@ -137,7 +137,7 @@ def test_successive_numbers_are_uniform_and_uncorrelated_along_every_axis(along:
 
 
 def sequences() -> dict[str, np.ndarray]:
-    """Sequences that share all of (seed, stream, tick) but one."""
+    """Sequences that differ in exactly one of (seed, stream, tick)."""
     size = 50_000
     streams = Streams([4, 5, 6])
     out = {f"lane {s}": row for s, row in zip((4, 5, 6), streams.uniform(Stream.DRAW, size).numpy(), strict=True)}
@@ -166,12 +166,12 @@ def test_seeds_that_differ_in_one_bit_give_keys_that_differ_in_half_of_them() ->
     assert min(flips) > 8
 
 
-def test_no_two_of_many_lane_keys_are_equal() -> None:
+def test_lane_keys_do_not_collide() -> None:
     keys = {lane_key(seed, stream) for seed in range(20_000) for stream in Stream}
     assert len(keys) == 20_000 * len(Stream)
 
 
-def test_the_number_of_an_event_is_its_own_and_takes_no_tick() -> None:
+def test_the_uniform_of_an_event_depends_only_on_its_number_and_takes_no_tick() -> None:
     streams = Streams([1, 2])
     number = torch.tensor([[0, 5, 9], [9, 0, 5]])
     u = streams.at(Stream.PLACE, number)
@@ -206,14 +206,14 @@ def test_beta_variates_follow_the_beta_law(p: float, q: float) -> None:
     assert np.isfinite(x).all()
     assert (x >= 0).all()
     assert (x <= 1).all()
-    law, near = stats.beta(p, q), 1 - 1e-9  # nearer to 1 than that, float64 has too few numbers for a small q
+    law, near = stats.beta(p, q), 1 - 1e-9  # closer to 1, float64 is too coarse for a small q
     inside = x[x < near]
     assert stats.binomtest(len(inside), COUNT, law.cdf(near)).pvalue > LEAST_P
     if len(inside):
         assert stats.kstest(inside, lambda at: law.cdf(at) / law.cdf(near)).pvalue > LEAST_P
 
 
-def test_beta_variates_of_tiny_shapes_are_ends_in_the_right_proportion() -> None:
+def test_beta_variates_of_tiny_shapes_are_zero_or_one_in_the_right_proportion() -> None:
     start = Streams([2]).next_start(Stream.NOISE)
     p, q = torch.tensor(3e-5, dtype=torch.float64), torch.tensor(1e-5, dtype=torch.float64)
     x = beta_variates(p, q, start, torch.arange(COUNT)).numpy()
@@ -222,7 +222,7 @@ def test_beta_variates_of_tiny_shapes_are_ends_in_the_right_proportion() -> None
     assert stats.binomtest(ones, COUNT, 0.75).pvalue > LEAST_P
 
 
-def test_a_gamma_variate_depends_on_its_own_start_and_element_alone() -> None:
+def test_a_gamma_variate_depends_only_on_its_start_and_element() -> None:
     start = Streams([1, 2, 3]).next_start(Stream.NOISE)[:, None]
     shape = torch.tensor([0.2, 1.0, 7.0])[:, None].expand(3, 50)
     together = standard_gamma(shape, start, torch.arange(50))
@@ -245,12 +245,12 @@ def test_one_seed_gives_each_lane_the_next_integer() -> None:
 
 
 @pytest.mark.parametrize(("seed", "lanes", "message"), [([1, 2], 3, "3 integers"), (-1, 1, "≥ 0"), ([0, -4], 2, "≥ 0")])
-def test_seeds_that_do_not_fit_are_refused(seed: object, lanes: int, message: str) -> None:
+def test_invalid_seeds_are_refused(seed: object, lanes: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         lane_seeds(seed, lanes)
 
 
-def test_one_event_on_the_host_has_the_number_it_has_among_many() -> None:
+def test_a_single_event_on_the_host_has_the_same_number_as_in_a_batch() -> None:
     streams = Streams([7, 8])
     many = streams.at(Stream.PLACE, torch.arange(1000).expand(2, -1))[0].tolist()
     assert [streams.one_at(Stream.PLACE, number) for number in range(1000)] == many

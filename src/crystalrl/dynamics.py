@@ -1,12 +1,12 @@
 """The crystallization law as pure functions: the readable specification of how c moves.
 
-Every function takes two rates instead of the paper's products, because every reading of the paper is of this form:
+Every function takes two rates instead of the paper's products, because all variants of the law have this form:
 
     dc = [gain·(1 − c) − loss·c] dt + σ·√(c(1 − c)) dW
 
-with gain = α·U and loss = β·I in the paper (eq. sde); `loss` also carries the optional leak and, in the anchored
-configuration, the melting rate μ·W, while `gain` carries the settling factor S and (1 − W). Rates are per unit of time;
-`dt` is in the same unit. Arguments are tensors that broadcast; results keep their dtype.
+with gain = α·U and loss = β·I in the paper (eq. sde). `loss` also includes the optional leak and, in the anchored
+configuration, the melting rate μ·W; `gain` then includes the settling factor S and (1 − W). Rates are per unit of time,
+and `dt` is in the same unit. Arguments are tensors that broadcast; results keep their dtype.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def drift(c: Tensor, gain: Tensor, loss: Tensor) -> Tensor:
 
 
 def fixed_point(c: Tensor, gain: Tensor, loss: Tensor) -> Tensor:
-    """c* = gain / (gain + loss), where the mean settles; c itself where both rates are zero (nothing moves)."""
+    """c* = gain / (gain + loss), the limit of the mean; c itself where both rates are zero (nothing moves)."""
     rate = gain + loss
     return torch.where(rate > 0, gain / torch.where(rate > 0, rate, torch.ones_like(rate)), c)
 
@@ -40,7 +40,7 @@ def mean(c: Tensor, gain: Tensor, loss: Tensor, dt: Tensor) -> Tensor:
 def variance(c: Tensor, gain: Tensor, loss: Tensor, sigma: Tensor, dt: Tensor, start: Tensor | float = 0.0) -> Tensor:
     """Var[c(t + dt)] given mean c and variance `start` at t, exact for constant rates.
 
-    The closed solution of dv/dt = −(2λ + σ²)·v + σ²·m(1 − m). The paper's first inequality for it is false.
+    The closed-form solution of dv/dt = −(2λ + σ²)·v + σ²·m(1 − m). The paper's first bound on it is false.
     """
     rate, noise = gain + loss, sigma**2
     total = 2 * rate + noise
@@ -53,7 +53,7 @@ def variance(c: Tensor, gain: Tensor, loss: Tensor, sigma: Tensor, dt: Tensor, s
         + noise * (1 - 2 * target) * offset * kept * _decayed_time(rate + noise, dt)
         + offset**2 * kept**2 * torch.expm1(-noise * dt)
     )
-    return value.clamp_min(0)  # rounding only: the exact value is never negative
+    return value.clamp_min(0)  # only rounding can make it negative
 
 
 def _decayed_time(rate: Tensor, dt: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ def _decayed_time(rate: Tensor, dt: Tensor) -> Tensor:
 
 
 def euler_maruyama(c: Tensor, gain: Tensor, loss: Tensor, sigma: Tensor, dt: Tensor, normal: Tensor) -> Tensor:
-    """One Euler–Maruyama step with clipping (Algorithm 1 of the paper); `normal` is the standard normal noise."""
+    """One Euler–Maruyama step with clipping (Algorithm 1 of the paper); `normal` is standard normal noise."""
     noise = sigma * torch.sqrt(dt * c * (1 - c)) * normal
     return (c + dt * drift(c, gain, loss) + noise).clamp(0, 1)
 
@@ -77,16 +77,17 @@ def matched_beta(
     dt: Tensor,
     beta: Callable[[Tensor, Tensor], Tensor],
 ) -> Tensor:
-    """One step drawn from the Beta law with the exact mean and variance: right in both for any dt, always in [0, 1].
+    """One step drawn from the Beta distribution with the exact mean and variance, for any dt; always in [0, 1].
 
-    `beta(p, q)` draws Beta(p, q) variates. Where the variance vanishes (σ = 0, or a certain end) the step is the mean.
+    `beta(p, q)` draws Beta(p, q) variates. Where the variance is zero (σ = 0, or c at an absorbing end) the result is
+    the mean.
     """
     expected = mean(c, gain, loss, dt).clamp(0, 1)
     spread = variance(c, gain, loss, sigma, dt)
     room = expected * (1 - expected)
     random = (spread > 0) & (room > 0)
     concentration = torch.where(random, room / torch.where(random, spread, torch.ones_like(spread)) - 1, 1.0)
-    concentration = concentration.clamp_min(1e-12)  # all mass at the two ends: rounding must not make it negative
+    concentration = concentration.clamp_min(1e-12)  # 0: all mass at the two ends; rounding must not make it negative
     drawn = beta(
         torch.where(random, expected, 0.5) * concentration, torch.where(random, 1 - expected, 0.5) * concentration
     )
@@ -94,10 +95,10 @@ def matched_beta(
 
 
 def next_phase(phase: Tensor, c: Tensor, enter: tuple[Tensor, Tensor], leave: tuple[Tensor, Tensor]) -> Tensor:
-    """The phase that follows from c: demotions first, then promotions, several levels at once.
+    """The phase given c: demotions first, then promotions, possibly by several phases.
 
-    `enter` = (τ_L, τ_C): above it an experience rises. `leave`: below it one falls (the hysteresis bands; −1 = never).
-    Empty slots stay empty.
+    An experience is promoted above `enter` = (τ_L, τ_C) and demoted below `leave`, the thresholds less the hysteresis
+    bands (−1 = never). Empty slots stay empty.
     """
     occupied = phase != EMPTY
     fallen = torch.where((phase == CRYSTAL) & (c < leave[1]), GLASS, phase)

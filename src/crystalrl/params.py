@@ -1,27 +1,26 @@
 """The parameters of a crystal memory, in the paper's symbols, and its presets.
 
-Three configurations matter. `CrystalParams()` is the paper's idea with the repairs it needs; `CrystalParams.paper()` is
-the paper to the letter; `CrystalParams.anchored()` is what we recommend. `robotics`, `games` and `navigation` are the
-rows of the paper's table of settings on top of the default.
+Three configurations matter. `CrystalParams()` is the paper's idea with the fixes it needs; `CrystalParams.paper()` is
+the paper, literally; `CrystalParams.anchored()` is what we recommend. `robotics`, `games` and `navigation` are the
+columns of the paper's table of settings on top of the default.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from numbers import Real
 from typing import Any, Literal, Self
 
-PerLane = float | Sequence[float]
-"""A number for every lane, or one number per lane."""
+from crystalrl.lanes import PerLane
+from crystalrl.params_checks import check_fields, floats
 
 Rule = Literal["none", "exists", "newer_majority", "fresh_mean"]
 
 
 @dataclass(frozen=True)
 class CrystalParams:
-    """How experiences crystallize, are kept and replayed. Floats may be given per lane; choices hold for all lanes."""
+    """How experiences crystallize, are kept and replayed. Only `PerLane` fields may differ between lanes."""
 
     alpha: PerLane = 0.05
     """α, consolidation rate per unit of time (eq. sde)."""
@@ -30,11 +29,11 @@ class CrystalParams:
     sigma: PerLane = 0.005
     """σ, noise coefficient (eq. sde); 0 makes c deterministic."""
     leak: PerLane = 0.0
-    """β₀, a decay that needs no interference: then c* depends on the utility. An extension of the paper."""
+    """β₀, decay rate without interference, which makes c* depend on the utility. An extension of the paper."""
     melt: PerLane | None = None
-    """μ: dc = αU(1−c)(1−W) − μ·c·W, with W the interference. None: the paper's form, −β·c·I."""
+    """μ, melting rate: dc = αU(1−c)(1−W) − μ·c·W, with W the interference. None: the paper's form, −β·c·I."""
     settle: PerLane | None = None
-    """g: α is multiplied by exp(−drift / (g·spread of outputs)), so only what has settled crystallizes. None: off."""
+    """g: α is multiplied by exp(−output drift / (g·output spread)), so that outputs must settle first. None: off."""
 
     tau_L: PerLane = 0.3
     """τ_L: above it liquid becomes glass."""
@@ -45,108 +44,89 @@ class CrystalParams:
     band_C: float | None = 0.05
     """Crystal becomes glass again below τ_C − band_C. None: never (Algorithm 1 has no such move)."""
     tau_evict: int | None = 100
-    """A crystal under interference for so many consolidations in a row is evicted; at most 255. None: off."""
+    """A crystal under interference for this many consecutive consolidations is evicted; at most 255. None: off."""
 
     w1: PerLane = 0.5
-    """Weight of the TD error in the utility (eq. utility); the three sum to 1, or to less where one is switched off."""
+    """Weight of the TD error in the utility (eq. utility); w1 + w2 + w3 is 1, or less if a term is switched off."""
     w2: PerLane = 0.3
     """Weight of novelty in the utility."""
     w3: PerLane = 0.2
     """Weight of the downstream value in the utility."""
     scale: Literal["median", "q95"] = "median"
-    """How |δ| comes to [0, 1]: |δ|/(|δ| + median of the positive ones), or |δ|/95th percentile with clipping."""
+    """How |δ| is scaled to [0, 1]: |δ|/(|δ| + median of the positive |δ|), or |δ|/95th percentile, clipped."""
     Z: PerLane = 50.0
     """Visits after which novelty falls to 1/e (eq. nov)."""
     cell: float = 0.3
     """Width of a cell of the novelty grid, in standard deviations of each coordinate."""
     novelty: Literal["auto", "grid", "knn"] = "auto"
-    """Where visits are counted: in cells of a grid, or, in states of many dimensions, where hardly a cell is entered
-    twice, from how near the k nearest stored states are; `auto` takes the grid as long as cells are entered again."""
+    """How visits are counted: in the cells of a grid, or from the distance to the k nearest stored states, for many
+    dimensions, where cells are rarely revisited; `auto` uses the grid as long as cells are revisited."""
     k: int = 10
-    """Neighbours for the downstream value (eq. dv), novelty, the backup of interference and the automatic ε."""
+    """Number of neighbours for the downstream value (eq. dv), novelty, the interference backup and the automatic ε."""
     downstream: Literal["neighbours", "random"] = "neighbours"
     """Where the downstream value comes from; `random` is a row of the paper's ablation."""
     boost: bool = True
     """Whether `end_episode(episode_return=…)` raises the utility of that episode's experiences (Algorithm 3)."""
 
     interference: Rule = "newer_majority"
-    """Which experiences count as contradicted; see `crystalrl.memory.crystal.interference`."""
+    """Which experiences count as contradicted; see `crystalrl.memory.neighbours.contradiction`."""
     epsilon: PerLane | None = None
-    """ε, how near a state must be to contradict. None: so near that the median liquid experience has k liquid ones of
-    its action and context within ε (the rule `exists`: the median distance to the nearest state), at each call."""
+    """ε, the distance within which states can contradict each other. None: measured at each consolidation such that the
+    median liquid experience has k liquid ones with its action and context within ε (for the rule `exists`: the median
+    distance to the nearest state)."""
     delta_r: PerLane | None = None
-    """δ_r, by how much rewards must differ. None: standard deviation of the stored rewards, at each call."""
+    """δ_r, how much rewards must differ to contradict. None: their standard deviation at each consolidation."""
     raw_distance: bool = False
     """Whether ε is in raw units of the state (the paper) or in standard deviations."""
     backup: float = 0.0
-    """W ← max(I, backup·mean W of the neighbours of s′): if my future is contradicted, my value is suspect. 0: off."""
+    """W ← max(I, backup·mean W of the neighbours of s′): a contradicted future makes a value suspect. 0: off."""
     sweeps: int = 15
-    """Sweeps of the backup per consolidation: how many steps ahead a contradicted future counts."""
+    """Backup sweeps per consolidation: how many steps back a contradiction propagates."""
     warm: bool = False
-    """Whether the backup goes on from the last W, so that one or two sweeps suffice; suspicion that is no longer
-    founded then fades slowly."""
+    """Whether the backup starts from the last W, so that one or two sweeps suffice; W then fades slowly once a
+    contradiction is gone."""
 
     gate: PerLane = 2.0
-    """The TD loss of an experience is weighted with (1 − c)^gate (eq. eta)."""
+    """The TD loss of an experience is weighted by (1 − c)^gate (eq. eta)."""
     w_min: PerLane = 0.5
-    """Floor of that weight."""
+    """Minimum of the weight (1 − c)^gate."""
     kappa: PerLane | Mapping[str, float] = 0.0
-    """κ, strength of the anchors, for all or by anchor name."""
+    """κ, strength of the anchors: one value for all, or one per anchor name."""
     anchor_power: PerLane = 2.0
-    """p: the anchor of an experience pulls with κ·c^p."""
+    """p: the anchor loss of an experience is weighted by κ·c^p."""
 
     capacity: tuple[float, float, float] = (10.0, 5.0, 1.0)
-    """Shares of liquid, glass and crystal in the slots."""
+    """Shares of the slots for liquid, glass and crystal."""
     batch: tuple[float, float, float] = (0.70, 0.25, 0.05)
-    """Shares of liquid, glass and crystal in a batch."""
+    """Shares of a batch for liquid, glass and crystal."""
     phases: bool = True
-    """False: one buffer without phases (a row of the paper's ablation): c moves, but nothing is promoted."""
+    """Whether experiences change phase. False: one buffer (a row of the paper's ablation); c moves, phases do not."""
     split: Literal["largest_remainder", "floor"] = "largest_remainder"
-    """How shares become whole numbers; `floor` is Algorithm 2: ⌊.70B⌋, ⌊.25B⌋, ⌈.05B⌉, the rest to liquid."""
+    """How batch shares are rounded; `floor` is Algorithm 2: ⌊.70B⌋, ⌊.25B⌋, ⌈.05B⌉, the rest to liquid."""
     overflow: Literal["reservoir", "frozen"] = "reservoir"
-    """A full crystal store: a random key per experience decides and the loser is dropped, or it stays as it is."""
+    """If the crystal store is full: `reservoir` keeps a uniform sample of all crystals, `frozen` admits no more."""
     nu: PerLane = 0.6
     """ν, exponent of |δ| in the draw weights."""
     is_exponent: PerLane = 0.4
-    """Exponent of the importance weights at the start."""
+    """Initial exponent of the importance weights."""
     is_steps: int | None = None
-    """Environment steps over which it rises to 1. None: constant."""
+    """Environment steps over which the importance exponent rises to 1. None: constant."""
 
     integrator: Literal["beta", "euler"] = "beta"
     """Matched Beta (exact mean and variance for any step) or Euler–Maruyama with clipping (the paper)."""
     clock: Literal["steps", "calls"] = "steps"
-    """Time in environment steps / time_unit, or one unit per call of `consolidate` (the paper)."""
+    """Whether time is environment steps / time_unit, or one unit per call of `consolidate` (the paper)."""
     time_unit: int | None = 200
     """Environment steps per unit of time. None: a tenth of the capacity, between 200 and 2,000."""
     every: int | None = 5000
     """Environment steps between consolidations. None: one time_unit."""
     every_episode: bool = False
-    """Whether the end of an episode makes a consolidation due, too."""
+    """Whether the end of an episode also makes a consolidation due."""
     slices: int = 1
-    """1: every consolidation renews all experiences; n: each n-th of them in turn, with its own time step."""
+    """1: each consolidation updates all experiences; n: it updates one n-th of them in turn, with its own time step."""
 
     def __post_init__(self) -> None:
-        for name, low, high in _RANGES:
-            given = getattr(self, name)
-            if given is None and name in _OPTIONAL:
-                continue
-            values = floats(given) if name not in _SINGLE or isinstance(given, Real) else []
-            if not values or not all(low <= value <= high for value in values):
-                raise ValueError(f"{name}: wanted a number from {low:g} to {high:g}, got {given!r}")
-        for name in ("k", "sweeps", "slices", "tau_evict", "time_unit", "every", "is_steps"):
-            value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
-            if not whole and not (value is None and name in _OPTIONAL):
-                raise ValueError(f"{name}: wanted a whole number ≥ 1, got {value!r}")
-        if self.tau_evict is not None and self.tau_evict > 255:
-            raise ValueError(f"tau_evict: wanted at most 255 (it is counted in a byte), got {self.tau_evict}")
-        for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name}: wanted one of {', '.join(map(str, allowed))}, got {getattr(self, name)!r}")
-        for name in ("capacity", "batch"):
-            shares = floats(getattr(self, name))
-            if len(shares) != 3 or any(not 0 <= share < math.inf for share in shares) or shares[0] <= 0:
-                raise ValueError(f"{name}: wanted three shares ≥ 0, liquid above 0, got {getattr(self, name)!r}")
+        check_fields(self)
         self._refuse_inconsistent()
 
     def _refuse_inconsistent(self) -> None:
@@ -165,13 +145,13 @@ class CrystalParams:
 
     @property
     def _longest_step(self) -> float:
-        """Δt of a consolidation that comes when it is due, in the smallest memory."""
+        """Δt of a consolidation that runs as soon as it is due, in the smallest memory."""
         if self.clock == "calls" or self.every is None:
             return self.slices
         return self.slices * self.every / (self.time_unit or 200)
 
     def _by_lane(self, *names: str) -> list[tuple[float, ...]]:
-        """Numbers of several fields lane by lane; a scalar goes with every lane."""
+        """Values of several fields, lane by lane; a scalar applies to every lane."""
         lists = [floats(getattr(self, name)) for name in names]
         lanes = max(len(each) for each in lists)
         if any(len(each) not in (1, lanes) for each in lists):
@@ -180,7 +160,7 @@ class CrystalParams:
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
-        """The paper to the letter, with the choices it leaves open made as plainly as possible."""
+        """The paper, literally; choices it leaves open are made as simply as possible."""
         return replace(
             cls(
                 band_C=None, tau_evict=20, scale="q95", boost=False, interference="exists", raw_distance=True,
@@ -192,7 +172,7 @@ class CrystalParams:
 
     @classmethod
     def anchored(cls, **changes: Any) -> Self:
-        """What we recommend: crystals hold the network to what it said, form when settled, melt when contradicted."""
+        """Recommended: crystals anchor the network's outputs, form once these settle, and melt when contradicted."""
         return replace(
             cls(
                 alpha=0.2, melt=1.0, settle=0.3, tau_evict=None, scale="q95", boost=False, interference="fresh_mean",
@@ -222,20 +202,25 @@ class CrystalParams:
         return replace(table, **changes)
 
     def unit(self, slots: int) -> int:
-        """Environment steps per unit of time in a memory of so many slots."""
+        """Environment steps per unit of time in a memory with this many slots."""
         return self.time_unit if self.time_unit is not None else round(min(max(0.1 * slots, 200), 2000))
 
     def interval(self, slots: int) -> int:
-        """Environment steps between consolidations."""
+        """Environment steps between consolidations in a memory with this many slots."""
         return self.every if self.every is not None else self.unit(slots)
 
     def caps(self, slots: int) -> tuple[int, int, int]:
-        """Slots of liquid, glass and crystal; they sum to all slots, and liquid has at least one."""
+        """Slots for liquid, glass and crystal; they sum to `slots`, and liquid has at least one."""
         if not self.phases:
             return slots, 0, 0
         glass, crystal = (round(share / sum(self.capacity) * (slots - 1)) for share in self.capacity[1:])
         crystal = min(crystal, slots - 1 - glass)
         return slots - glass - crystal, glass, crystal
+
+    @property
+    def uses_anchors(self) -> bool:
+        """Whether anything pulls outputs towards their anchors, or asks whether outputs have settled."""
+        return any(floats(self.kappa)) or self.settle is not None
 
     def describe(self, slots: int, utility: float = 0.5, interference: float = 0.0) -> str:
         """What these numbers mean, in words: times in environment steps for an experience of the given utility."""
@@ -273,50 +258,8 @@ class CrystalParams:
         return cls(**given)
 
 
-_RANGES = [
-    ("alpha", 0, 1e6), ("beta", 0, 1e6), ("sigma", 0, 1e3), ("leak", 0, 1e6), ("melt", 0, 1e6), ("settle", 1e-9, 1e9),
-    ("tau_L", 0, 1), ("tau_C", 0, 1), ("band_L", 0, 1), ("band_C", 0, 1), ("w1", 0, 1), ("w2", 0, 1), ("w3", 0, 1),
-    ("Z", 1e-9, 1e12), ("cell", 1e-9, 1e9), ("epsilon", 0, 1e30), ("delta_r", 0, 1e30), ("backup", 0, 1),
-    ("gate", 0, 100), ("w_min", 0, 1), ("kappa", 0, 1e9), ("anchor_power", 0, 100), ("nu", 0, 1), ("is_exponent", 0, 1),
-]  # fmt: skip
-
-_CHOICES = {
-    "scale": ("median", "q95"),
-    "novelty": ("auto", "grid", "knn"),
-    "downstream": ("neighbours", "random"),
-    "interference": ("none", "exists", "newer_majority", "fresh_mean"),
-    "split": ("largest_remainder", "floor"),
-    "overflow": ("reservoir", "frozen"),
-    "integrator": ("beta", "euler"),
-    "clock": ("steps", "calls"),
-    "boost": (False, True),
-    "raw_distance": (False, True),
-    "phases": (False, True),
-    "every_episode": (False, True),
-    "warm": (False, True),
-}
-
-_OPTIONAL = (
-    "melt", "settle", "band_C", "epsilon", "delta_r", "tau_evict", "time_unit", "every", "is_steps",
-)  # fmt: skip
-"""Fields that may be None."""
-
-_SINGLE = ("band_L", "band_C", "cell", "backup")
-"""Numbers that hold for all lanes."""
-
-
-def floats(value: Any) -> list[float]:
-    """The numbers in a field: one of a scalar, those of every lane or name; none if it holds anything else."""
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    values = list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value]
-    if any(isinstance(v, bool) or not isinstance(v, Real) for v in values):
-        return []
-    return [float(v) for v in values]
-
-
 def _with_crystal(share: float) -> tuple[float, float, float]:
-    """Capacity with a given crystal share, the rest divided 2 : 1."""
+    """Capacity with the given crystal share, the rest split 2 : 1 between liquid and glass."""
     return (1 - share) * 2 / 3, (1 - share) / 3, share
 
 

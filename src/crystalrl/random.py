@@ -1,11 +1,11 @@
 """Counter-based random numbers: a hash of (lane seed, stream, tick, element).
 
-A number depends on nothing but those four integers, so a lane draws the same numbers alone or among others, the whole
-state is one integer per stream, and drawing inside a captured CUDA graph is safe because the tick lives on the device.
+A number depends only on these four integers, so a lane draws the same numbers alone or among others, the whole state
+is one integer per stream, and drawing inside a captured CUDA graph is safe because the tick is on the device.
 The hash is SplitMix64: its output function applied to a Weyl sequence whose start is the hashed (seed, stream, tick).
 
-`torch` has no unsigned 64-bit shifts; right shifts of int64 are masked instead. The loops for CPU (`crystalrl.backends`)
-have a twin of `Streams.uniform`; a test asserts that they agree to the last bit.
+`torch` has no unsigned 64-bit shifts, so right shifts of int64 are masked. The CPU kernels (`crystalrl.backends`) also
+implement `Streams.uniform`; a test asserts that the results agree bit for bit.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crystalrl import backends
-from crystalrl.backends import GOLDEN, MIX_1, MIX_2, mix_int, signed
+from crystalrl.backends import backend_for
+from crystalrl.backends.splitmix import GOLDEN, MIX_1, MIX_2, mix_int, signed
 
 WHOLE = 16
-"""Numbers of 8 bytes that are always computed as whole vectors."""
+"""Lanes are padded to a multiple of this many float64 values, so that CPU functions see whole vectors only."""
 
 
 class Stream(IntEnum):
@@ -45,7 +45,7 @@ def _shift_right(x: Tensor, bits: int) -> Tensor:
 
 
 def mix(x: Tensor) -> Tensor:
-    """The SplitMix64 output function on int64 (two's complement stands for unsigned)."""
+    """The SplitMix64 output function on int64, as the two's complement of uint64."""
     x = (x ^ _shift_right(x, 30)) * signed(MIX_1)
     x = (x ^ _shift_right(x, 27)) * signed(MIX_2)
     return x ^ _shift_right(x, 31)
@@ -80,7 +80,7 @@ def normal_from_bits(bits: Tensor, more: Tensor) -> Tensor:
 def element_normals(start: Tensor, size: int) -> Tensor:
     """float64[L, size] standard normals of the sequences that begin at start int64[L].
 
-    On CPU logarithms of whole vectors and of the rest behind them may round differently, so a lane fills whole ones.
+    On CPU, logarithms may round differently in whole vectors and in the remainder, so lanes are padded to `WHOLE`.
     """
     element = 2 * torch.arange(-(-size // WHOLE) * WHOLE, device=start.device)
     normal = normal_from_bits(element_bits(start[:, None], element), element_bits(start[:, None], element + 1))
@@ -98,12 +98,12 @@ def lane_seeds(seed: int | Sequence[int], lanes: int) -> list[int]:
 
 
 class Streams:
-    """The random numbers of `lanes` lanes. Invariant: state is `ticks[stream]` and the seeds, nothing else."""
+    """Random numbers for several lanes. Invariant: the state is one tick per stream and one seed per lane."""
 
     def __init__(self, seeds: Sequence[int], device: torch.device | str = "cpu") -> None:
         self.device = torch.device(device)
         self.ticks = torch.zeros(len(Stream), dtype=torch.int64, device=self.device)
-        self._kernels = backends.of(self.device)
+        self._loops = backend_for(self.device).streams
         self._ticks: NDArray[np.int64] = (
             self.ticks.numpy() if self.device.type == "cpu" else np.empty(0, dtype=np.int64)
         )
@@ -116,36 +116,36 @@ class Streams:
         self.keys = torch.tensor(keys, dtype=torch.int64, device=self.device)
         self._unsigned = self.keys.cpu().numpy().view(np.uint64)
 
-    def next_start(self, stream: Stream) -> Tensor:
-        """Advance the stream by one tick; int64[L] starts for `element_bits`."""
+    def next_start(self, stream: int) -> Tensor:
+        """int64[L] starts for `element_bits`; advances the stream by one tick."""
         start = start_of(self.keys[stream], self.ticks[stream])
         self.ticks[stream] += 1
         return start
 
     def starts(self, stream: Stream, tick: Tensor) -> Tensor:
-        """int64[L] starts for `element_bits` at each lane's own tick int64[L]; the stream's tick stays as it is."""
+        """int64[L] starts for `element_bits` at each lane's own tick int64[L]; does not advance the stream."""
         return start_of(self.keys[stream], tick)
 
-    def advance(self, stream: Stream) -> tuple[NDArray[np.uint64], np.uint64]:
-        """The lanes' keys of a stream and its tick, on CPU, for the kernels; one tick."""
+    def advance(self, stream: int) -> tuple[NDArray[np.uint64], np.uint64]:
+        """Keys of all lanes and the tick of a stream, for the CPU kernels; advances by one tick."""
         tick = self._ticks[stream].astype(np.uint64)
         self._ticks[stream] += 1
         return self._unsigned[stream], tick
 
-    def uniform(self, stream: Stream, size: int) -> Tensor:
+    def uniform(self, stream: int, size: int) -> Tensor:
         """float64[L, size] in [0, 1); one tick."""
-        if self._kernels is not None:
+        if self._loops is not None:
             out = np.empty((len(self.seeds), size))
-            self._kernels.fill_uniform(*self.advance(stream), out)
+            self._loops.fill_uniform(*self.advance(stream), out)
             return torch.from_numpy(out)
         element = torch.arange(size, device=self.device)
         return to_unit(element_bits(self.next_start(stream)[:, None], element))
 
     def integers(self, stream: Stream, size: int, count: Tensor) -> Tensor:
         """int64[L, size] uniform in 0 … count − 1, count int64[L]; one tick."""
-        if self._kernels is not None:
+        if self._loops is not None:
             out = np.empty((len(self.seeds), size), np.int64)
-            self._kernels.fill_integers(*self.advance(stream), count.numpy(), out)
+            self._loops.fill_integers(*self.advance(stream), count.numpy(), out)
             return torch.from_numpy(out)
         return (self.uniform(stream, size) * count[:, None]).to(torch.int64)
 
@@ -154,7 +154,7 @@ class Streams:
         return element_normals(self.next_start(stream), size)
 
     def at(self, stream: Stream, number: Tensor) -> Tensor:
-        """float64 like `number` [L, …]: the uniform that belongs to the number-th event of each lane; no tick."""
+        """float64 like `number` [L, …]: the uniform of event `number` of each lane; does not advance the stream."""
         key = self.keys[stream].reshape(-1, *([1] * (number.dim() - 1)))
         return to_unit(element_bits(key, number))
 
@@ -168,10 +168,10 @@ class Streams:
 
 
 def standard_gamma(shape: Tensor, start: Tensor, element: Tensor) -> Tensor:
-    """float64 Gamma(shape, 1) variates, each a function of (start, element) alone; shapes broadcast; shape > 0.
+    """float64 Gamma(shape, 1) variates, each a function of (start, element) only; shapes broadcast; shape > 0.
 
-    Marsaglia and Tsang's squeeze, with the usual boost for shapes below one: try k of an element uses its own bits, so
-    the result does not depend on how many neighbours were rejected.
+    Marsaglia and Tsang's method, with the usual boost for shapes below one. Attempt k of an element uses its own bits,
+    so the result does not depend on rejections of other elements.
     """
     shape, start, element = torch.broadcast_tensors(shape.to(torch.float64), start, element)
     boosted = torch.where(shape < 1, shape + 1, shape)
@@ -202,9 +202,9 @@ def _gamma_try(shape: Tensor, start: Tensor, element: Tensor) -> tuple[Tensor, T
 
 
 def beta_variates(p: Tensor, q: Tensor, start: Tensor, element: Tensor) -> Tensor:
-    """float64 Beta(p, q) variates, each a function of (start, element) alone; p, q > 0.
+    """float64 Beta(p, q) variates, each a function of (start, element) only; p, q > 0.
 
-    Tiny shapes can make both gammas underflow to zero: then the variate is an end, 1 with probability p / (p + q).
+    Tiny shapes can make both gammas underflow to zero: the variate is then 1 with probability p / (p + q), else 0.
     """
     first = standard_gamma(p, start, 2 * element)
     second = standard_gamma(q, start, 2 * element + 1)

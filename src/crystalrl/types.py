@@ -11,6 +11,7 @@ from os import PathLike
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -74,7 +75,19 @@ Evaluate = Callable[[Batch], Tensor | Evaluation]
 
 
 class Memory(Protocol):
-    """What an agent needs of a memory, whatever its kind."""
+    """What a training loop or a continual-learning method needs from a memory of any kind."""
+
+    @property
+    def lanes(self) -> int:
+        """Number of lanes."""
+
+    @property
+    def capacity(self) -> int:
+        """Number of slots per lane."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the experiences are stored."""
 
     @property
     def due(self) -> bool:
@@ -86,6 +99,11 @@ class Memory(Protocol):
 
     def __len__(self) -> int: ...
     def add(self, transition: Transition, *, valid: ArrayLike | None = None) -> Tensor: ...
+    def reserve(self) -> None:
+        """The part of `add` that runs on the host. `add` calls it itself, except while a CUDA graph is recorded: call
+        it before each replay of a recorded `add`.
+        """
+
     def sample(self, size: int) -> Batch: ...
     def update(self, index: Tensor, td_error: ArrayLike) -> None: ...
     def consolidate(self, evaluate: Evaluate) -> Any: ...

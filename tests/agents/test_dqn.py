@@ -1,36 +1,30 @@
-"""The agent: targets by hand, anchors, weights, lanes, and CartPole."""
+"""DQN: targets by hand, anchors, weights, lanes, and CartPole."""
+
+from __future__ import annotations
 
 import pytest
 import torch
 
-from crystalrl.agents import DQN, DQNParams, Spaces
-from crystalrl.random import Streams
 from crystalrl.study.plan import plan
 from crystalrl.study.run import Curve, run
 from crystalrl.study.spec import RunSpec
-from crystalrl.types import Anchor, Batch
+from crystalrl.types import Anchor
+from tests.agents.batches import batch, dqn
+from tests.agents.lane_runs import SMALL, Design, assert_a_lane_equals_its_seed_alone
+
+DESIGNS: dict[str, Design] = {
+    "dqn frames": {"suite": "minatar-5", "method": "distill", "agent_params": {**SMALL, "dueling": True}},
+    "dqn hidden": {"suite": "cartpole-2-hidden", "agent_params": {"width": 9, "schedule": "cosine"}},
+}
 
 
-def agent(**params: object) -> DQN:
-    return DQN(Spaces((3,), 2), DQNParams(width=8, **params), Streams([1, 2]))
+@pytest.mark.parametrize("design", DESIGNS.values(), ids=DESIGNS)
+def test_a_lane_among_three_equals_its_seed_alone_bit_for_bit(design: Design) -> None:
+    assert_a_lane_equals_its_seed_alone(design)
 
 
-def batch(size: int = 6, **changes: object) -> Batch:
-    random = torch.Generator().manual_seed(0)
-    fields = {
-        "obs": torch.randn(2, size, 3, generator=random),
-        "action": torch.randint(2, (2, size), generator=random),
-        "reward": torch.randn(2, size, generator=random),
-        "next_obs": torch.randn(2, size, 3, generator=random),
-        "discount": torch.full((2, size), 0.9),
-        "weight": torch.ones(2, size),
-        "index": torch.zeros(2, size, dtype=torch.int64),
-    }
-    return Batch(**{**fields, **changes})
-
-
-def test_the_double_target_values_the_online_choice_with_the_target_network() -> None:
-    learner, drawn = agent(), batch()
+def test_the_double_target_evaluates_the_online_choice_with_the_target_network() -> None:
+    learner, drawn = dqn(), batch(discrete=True)
     with torch.no_grad():
         learner.target += 0.3 * torch.randn(learner.target.shape, generator=torch.Generator().manual_seed(1))
     choice = learner.network(learner.theta, drawn.next_obs).argmax(-1)
@@ -39,47 +33,48 @@ def test_the_double_target_values_the_online_choice_with_the_target_network() ->
 
 
 def test_weight_zero_and_no_anchor_teach_nothing() -> None:
-    learner = agent()
+    learner = dqn()
     before = learner.theta.detach().clone()
-    learner.update(batch(weight=torch.zeros(2, 6)))
+    learner.update(batch(discrete=True, weight=torch.zeros(2, 6)))
     assert torch.equal(learner.theta.detach(), before)
 
 
 def test_an_anchor_alone_pulls_the_outputs_towards_itself() -> None:
-    learner, goal = agent(learning_rate=1e-2), torch.ones(2, 6, 2)
-    drawn = batch(weight=torch.zeros(2, 6), anchor={"q": Anchor(goal, torch.ones(2, 6))})
-    distance = [float((learner.network(learner.theta, drawn.obs) - goal).square().mean().detach())]
+    learner, target = dqn(learning_rate=1e-2), torch.ones(2, 6, 2)
+    drawn = batch(discrete=True, weight=torch.zeros(2, 6), anchor={"q": Anchor(target, torch.ones(2, 6))})
+    distance = [float((learner.network(learner.theta, drawn.obs) - target).square().mean().detach())]
     for _ in range(300):
         learner.update(drawn)
-    distance.append(float((learner.network(learner.theta, drawn.obs) - goal).square().mean().detach()))
+    distance.append(float((learner.network(learner.theta, drawn.obs) - target).square().mean().detach()))
     assert distance[1] < 0.05 * distance[0]
 
 
-def test_one_lane_with_a_huge_error_does_not_clip_the_other() -> None:
-    calm, wild = agent(), agent()
-    loud = batch(reward=torch.cat([torch.zeros(1, 6), torch.full((1, 6), 1e4)]))
-    calm.update(batch(reward=torch.zeros(2, 6)))
-    wild.update(loud)
-    assert torch.equal(calm.theta.detach()[0], wild.theta.detach()[0])
-
-
 def test_learning_rates_may_differ_between_lanes() -> None:
-    learner = agent(learning_rate=(1e-3, 1e-2))
+    learner = dqn(learning_rate=(1e-3, 1e-2))
     before = learner.theta.detach().clone()
-    learner.update(batch())
+    learner.update(batch(discrete=True))
     moved = (learner.theta.detach() - before).abs().amax(-1)
     assert moved[1] / moved[0] == pytest.approx(10, rel=1e-2)
 
 
-def test_a_restored_agent_goes_on_as_the_original() -> None:
-    one, two = agent(), agent()
-    one.update(batch())
-    two.load_state_dict(one.state_dict())
-    for learner in (one, two):
-        learner.update(batch(reward=torch.ones(2, 6)))
-    assert torch.equal(one.theta, two.theta)
-    with pytest.raises(ValueError, match=r"^state theta: wanted"):
-        DQN(Spaces((3,), 2), DQNParams(width=8), Streams([1])).load_state_dict(one.state_dict())
+def test_the_target_network_moves_once_per_target_every_updates() -> None:
+    learner, moved = dqn(target_every=3, target_rate=1.0), []
+    for _ in range(6):
+        before = learner.target.clone()
+        learner.update(batch(discrete=True))
+        moved.append(not torch.equal(learner.target, before))
+    assert moved == [False, False, True, False, False, True]
+    assert torch.equal(learner.target, learner.theta.detach())
+
+
+def test_the_method_s_penalty_joins_the_loss() -> None:
+    class Ridge:
+        def penalty(self, theta: torch.Tensor) -> torch.Tensor:
+            return theta.square().sum(-1)
+
+    learner, drawn = dqn(), batch(discrete=True)
+    extra = learner.loss(drawn, Ridge())[0] - learner.loss(drawn)[0]
+    torch.testing.assert_close(extra, learner.theta.square().sum(-1))
 
 
 def test_dqn_balances_the_pole() -> None:

@@ -1,13 +1,10 @@
-"""Networks of lanes: convolutions against torch's, heads, normalisation, noise; schedules of the learning rate."""
-
-import math
+"""Networks of lanes: convolutions against torch's, heads, normalisation, noise."""
 
 import pytest
 import torch
 from torch.nn import functional
 
 from crystalrl.agents.networks import LaneNetwork
-from crystalrl.agents.optimiser import LaneAdam
 from crystalrl.random import Streams
 
 
@@ -33,7 +30,7 @@ def test_frames_go_through_the_convolutions_of_torch(shape: tuple[int, ...]) -> 
         torch.testing.assert_close(network(rows, frames)[lane], wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_the_context_chooses_the_head_and_only_that_head_learns() -> None:
+def test_the_context_selects_the_head_and_only_that_head_learns() -> None:
     network = LaneNetwork((3,), [5], 2, heads=4, dueling=True)
     rows = theta(network).requires_grad_()
     obs, context = torch.ones(2, 3, 3), torch.tensor([[0, 2, 2], [1, 3, 0]], dtype=torch.int32)
@@ -49,7 +46,7 @@ def test_the_context_chooses_the_head_and_only_that_head_learns() -> None:
         network(rows, obs)
 
 
-def test_a_head_of_many_answers_as_a_network_of_its_own() -> None:
+def test_one_head_of_many_equals_a_network_of_its_own() -> None:
     many, one = LaneNetwork((3,), [5], 2, heads=3), LaneNetwork((3,), [5], 2)
     rows = theta(many)
     (w1, b1), (w2, b2) = many.split(rows)
@@ -59,7 +56,7 @@ def test_a_head_of_many_answers_as_a_network_of_its_own() -> None:
     torch.testing.assert_close(many(rows, obs, torch.ones(2, 6, dtype=torch.int32)), one(own, obs))
 
 
-def test_normalised_layers_do_not_care_for_the_scale_of_their_inputs() -> None:
+def test_normalised_layers_ignore_the_scale_of_their_inputs() -> None:
     network = LaneNetwork((3,), [16, 16], 2, layer_norm=True)
     rows = theta(network)
     for _, bias in network.split(rows)[:1]:
@@ -68,7 +65,7 @@ def test_normalised_layers_do_not_care_for_the_scale_of_their_inputs() -> None:
     torch.testing.assert_close(network(rows, obs), network(rows, 100 * obs), rtol=1e-3, atol=1e-3)
 
 
-def test_noisy_layers_are_weights_plus_strength_times_factorised_noise() -> None:
+def test_noisy_layers_are_weights_plus_scale_times_factorised_noise() -> None:
     network = LaneNetwork((3,), [4], 2, noisy=True)
     rows = theta(network)
     obs = torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(0))
@@ -87,23 +84,3 @@ def test_noisy_layers_are_weights_plus_strength_times_factorised_noise() -> None
     plain = LaneNetwork((3,), [4], 2)
     quiet = functional.pad(rows[:, : plain.used], (0, plain.size - plain.used))
     assert torch.equal(network(rows, obs), plain(quiet, obs))
-
-
-@pytest.mark.parametrize(
-    ("schedule", "factor"),
-    [
-        ("constant", lambda t: 1.0),
-        ("cosine", lambda t: 0.5 + 0.5 * math.cos(math.pi * min(t, 1.0))),
-        ("robbins-monro", lambda t: 1.0 / (1.0 + t)),
-    ],
-)
-def test_the_learning_rate_follows_its_schedule(schedule: str, factor) -> None:
-    """Adam moves by its rate while the gradient stays the same."""
-    rows, gradient = torch.zeros(2, 256), torch.ones(2, 256)
-    adam = LaneAdam(rows, (1e-2, 1e-3), schedule, horizon=20)
-    for step in range(30):
-        before = rows.clone()
-        adam.step(rows, gradient)
-        moved = (before - rows)[:, 0]
-        wanted = factor(step / 20) * torch.tensor([1e-2, 1e-3])
-        torch.testing.assert_close(moved, wanted, rtol=1e-3, atol=2e-7)

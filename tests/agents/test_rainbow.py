@@ -1,22 +1,33 @@
-"""Rainbow: projections and gradients against loops, what is anchored, noise, CartPole and Breakout."""
+"""Rainbow: projections and gradients against loops, anchors, noise, CartPole and Breakout."""
 
 import pytest
 import torch
 
-from crystalrl.agents import Rainbow, RainbowParams, Spaces
-from crystalrl.random import Stream, Streams
+from crystalrl.agents import Rainbow
+from crystalrl.random import Stream
 from crystalrl.study.plan import plan
-from crystalrl.study.run import Curve, Learner, Scored, run
+from crystalrl.study.run import Curve, Scored, Trainer, run
 from crystalrl.study.spec import RunSpec
-from tests.agents.batches import ACTION, OBS, anchors, batch, perceptron
+from tests.agents.batches import ACTION, OBS, anchors, batch, perceptron, rainbow
+from tests.agents.lane_runs import ANCHORED, HEADS, SMALL, Design, assert_a_lane_equals_its_seed_alone
+
+DESIGNS: dict[str, Design] = {
+    "rainbow": {"suite": "cartpole-2", "agent": "rainbow", "memory": "prioritized", "agent_params": SMALL},
+    "rainbow anchored": {"suite": "minatar-5", "agent": "rainbow", "agent_params": HEADS, **ANCHORED},
+    "rainbow ewc": {"suite": "minatar-5", "agent": "rainbow", "method": "ewc", "agent_params": SMALL},
+}
+
+
+@pytest.mark.parametrize("design", DESIGNS.values(), ids=DESIGNS)
+def test_a_lane_among_three_equals_its_seed_alone_bit_for_bit(design: Design) -> None:
+    assert_a_lane_equals_its_seed_alone(design)
 
 
 def agent(**params: object) -> Rainbow:
-    wanted = {"width": 8, "atoms": 7, "low": -2.0, "high": 3.0, **params}
-    return Rainbow(Spaces((OBS,), ACTION), RainbowParams(**wanted), Streams([1, 2]))
+    return rainbow(**{"atoms": 7, "low": -2.0, "high": 3.0, **params})
 
 
-def share_out(made: Rainbow, share: torch.Tensor, reward: float, discount: float) -> torch.Tensor:
+def divided(made: Rainbow, share: torch.Tensor, reward: float, discount: float) -> torch.Tensor:
     """The projection of C51, atom by atom."""
     low, high, atoms = made.params.low, made.params.high, made.params.atoms
     gap = (high - low) / (atoms - 1)
@@ -29,7 +40,7 @@ def share_out(made: Rainbow, share: torch.Tensor, reward: float, discount: float
     return out
 
 
-def test_a_distribution_is_shared_out_between_the_nearest_atoms() -> None:
+def test_a_distribution_is_divided_between_the_nearest_atoms() -> None:
     made, random = agent(), torch.Generator().manual_seed(0)
     share = torch.rand(2, 5, 7, generator=random).softmax(-1)
     reward = torch.tensor([[0.0, 0.3, -5.0, 9.0, 1.1]] * 2)
@@ -37,7 +48,7 @@ def test_a_distribution_is_shared_out_between_the_nearest_atoms() -> None:
     got = made.projected(share, reward, discount)
     torch.testing.assert_close(got.sum(-1), torch.ones(2, 5))
     for i in range(5):
-        wanted = share_out(made, share[1, i], float(reward[1, i]), float(discount[1, i]))
+        wanted = divided(made, share[1, i], float(reward[1, i]), float(discount[1, i]))
         torch.testing.assert_close(got[1, i], wanted, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(got[:, 0], share[:, 0])  # nothing was moved
 
@@ -52,29 +63,31 @@ def test_gradients_equal_those_of_a_loop_over_samples() -> None:
     for lane in range(2):
         for i in range(6):
             with torch.no_grad():
-                then = drawn.next_obs[lane, i]
-                online = perceptron(made.network, made.theta[lane], then).view(ACTION, 7).softmax(-1)
+                next_obs = drawn.next_obs[lane, i]
+                online = perceptron(made.network, made.theta[lane], next_obs).view(ACTION, 7).softmax(-1)
                 best = int((online * made.returns).sum(-1).argmax())
-                future = perceptron(made.network, made.target[lane], then).view(ACTION, 7).softmax(-1)[best]
-                goal = share_out(made, future, float(drawn.reward[lane, i]), 0.9)
+                future = perceptron(made.network, made.target[lane], next_obs).view(ACTION, 7).softmax(-1)[best]
+                target = divided(made, future, float(drawn.reward[lane, i]), 0.9)
             logits = perceptron(made.network, made.theta[lane], drawn.obs[lane, i]).view(ACTION, 7)
             q, held = (logits.softmax(-1) * made.returns).sum(-1), drawn.anchor["q"]
-            one = -drawn.weight[lane, i] * (goal * logits[drawn.action[lane, i]].log_softmax(-1)).sum()
+            one = -drawn.weight[lane, i] * (target * logits[drawn.action[lane, i]].log_softmax(-1)).sum()
             variance = (made.params.high - made.params.low) ** 2 / 12
-            apart = (q - held.target[lane, i]).square().sum() / variance
-            total = total + (one + held.coefficient[lane, i] * apart) / 6
+            distance = (q - held.target[lane, i]).square().sum() / variance
+            total = total + (one + held.coefficient[lane, i] * distance) / 6
     torch.testing.assert_close(measured, torch.autograd.grad(total, made.theta)[0], rtol=1e-4, atol=1e-5)
 
 
-def test_the_td_error_is_that_of_the_means_and_the_means_are_what_is_anchored() -> None:
-    made = agent(low=-20.0, high=20.0, atoms=41)  # nothing is cut off at the ends
+def test_td_errors_and_anchors_are_those_of_the_means() -> None:
+    made = agent(low=-20.0, high=20.0, atoms=41)  # wide enough to clip almost nothing
     drawn = batch(discrete=True)
-    said = made.evaluate(drawn)
+    evaluation = made.evaluate(drawn)
     q = (made.network(made.theta, drawn.obs).softmax(-1) * made.returns).sum(-1)
-    torch.testing.assert_close(said.output["q"], q)
-    then = (made.network(made.theta, drawn.next_obs).softmax(-1) * made.returns).sum(-1)
-    wanted = drawn.reward + 0.9 * then.amax(-1) - q.gather(-1, drawn.action[..., None]).squeeze(-1)
-    torch.testing.assert_close(said.td_error, wanted, rtol=1e-3, atol=2e-2)  # the ends of the range are cut off
+    torch.testing.assert_close(evaluation.output["q"], q)
+    next_q = (made.network(made.theta, drawn.next_obs).softmax(-1) * made.returns).sum(-1)
+    wanted = drawn.reward + 0.9 * next_q.amax(-1) - q.gather(-1, drawn.action[..., None]).squeeze(-1)
+    torch.testing.assert_close(
+        evaluation.td_error, wanted, rtol=1e-3, atol=2e-2
+    )  # but the ends of the range clip a little
 
 
 def test_noise_explores_differently_at_every_step_and_not_at_all_when_greedy() -> None:
@@ -92,12 +105,12 @@ def test_noise_explores_differently_at_every_step_and_not_at_all_when_greedy() -
 
 def test_the_memory_sums_n_rewards() -> None:
     (group,) = plan({"row": RunSpec("cartpole", agent="rainbow", capacity=64, batch=16, envs=1)})
-    learner = Learner(group, torch.device("cpu"))
-    learner.begin(0)
+    trainer = Trainer(group, torch.device("cpu"))
+    trainer.begin(0)
     for _ in range(40):
-        learner.collect()
-    batch = learner.memory.sample(64)
-    whole = batch.discount > 0.95  # γ³ where no end came in between
+        trainer.collect()
+    batch = trainer.memory.sample(64)
+    whole = batch.discount > 0.95  # γ³ where no episode ended in between
     assert whole.any()
     torch.testing.assert_close(batch.reward[whole], torch.full_like(batch.reward[whole], 1 + 0.99 + 0.99**2))
     torch.testing.assert_close(batch.discount[whole], torch.full_like(batch.reward[whole], 0.99**3))

@@ -88,11 +88,11 @@ def test_bad_errors_and_unknown_slots_are_told_at_the_next_check(bad: float | st
     memory = built("prioritized", True, 1)
     life(memory, 12)
     kept = memory.ledger.tree.weight[1].clone()
-    assert not bool(memory.intake.corrupt)
+    assert not bool(memory.packer.corrupt)
     index = torch.tensor([[0, 1], [2, SLOTS if bad == "slot" else 3]], device=memory.device)
     error = [[1.0, 2.0], [1.0, 4.0 if isinstance(bad, str) else bad]]
     memory.update(index, torch.tensor(error, device=memory.device))
-    assert bool(memory.intake.corrupt)
+    assert bool(memory.packer.corrupt)
     assert memory.ledger.tree.weight[0, :2].tolist() == pytest.approx([1.0, 2**0.6], rel=1e-5)
     assert float(memory.ledger.tree.weight[1, 2]) == pytest.approx(1.0, rel=1e-5)
     assert torch.equal(memory.ledger.tree.weight[1, 3:], kept[3:])

@@ -1,14 +1,11 @@
 """The command line: what it refuses before any training, and what it leaves behind."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from crystalrl import cli
-from crystalrl.study import execution as execute_module
-from crystalrl.study.plan import Group
-from crystalrl.study.run import Event
+from crystalrl.study.run import Trainer
 
 TINY = ["--steps", "80", "--capacity", "64", "--batch", "16", "--episodes", "2", "--points", "1"]
 
@@ -39,7 +36,7 @@ def test_mistakes_are_named_before_anything_is_trained(
     def never(*args: object) -> None:
         raise AssertionError("trained")
 
-    monkeypatch.setattr(execute_module, "run", never)
+    monkeypatch.setattr(Trainer, "__init__", never)
     with pytest.raises(SystemExit) as ended:
         cli.main(line.split())
     assert ended.value.code == 2
@@ -76,7 +73,7 @@ def test_a_run_ends_with_a_table_and_a_page(capsys: pytest.CaptureFixture[str]) 
 )
 def test_every_agent_runs_a_suite_to_a_report(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     cli.main(["run", *line.split(), *TINY, "--device", "cpu"])
-    assert "The whole report" in capsys.readouterr().out
+    assert "Full report" in capsys.readouterr().out
 
 
 def test_an_agent_that_does_not_fit_the_actions_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,7 +82,7 @@ def test_an_agent_that_does_not_fit_the_actions_is_refused(capsys: pytest.Captur
     assert "agent: wanted one for box actions (1,), such as sac" in capsys.readouterr().out
 
 
-def test_values_are_read_as_numbers_truth_values_and_words() -> None:
+def test_values_are_read_as_numbers_booleans_and_words() -> None:
     rest, sections = cli.take_sections(
         ["run", "nav-2", "--params.k", "3", "--params.backup=.5", "--method-params.online", "true", "--seeds", "1"]
     )
@@ -111,24 +108,24 @@ rows.PER = { suite = "nav-1", steps = 80, capacity = 64, batch = 16, episodes = 
 """
 
 
-def test_a_study_that_was_stopped_in_its_first_table_is_reported_as_far_as_it_is_and_resumed_to_the_last(
+def test_an_interrupted_study_is_reported_so_far_and_resumed_to_its_last_table(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("two.toml").write_text(TWO)
-    true_run = execute_module.run
+    begin = Trainer.begin
 
-    def interrupted(group: Group, *given: object) -> Iterator[Event]:
-        if group.spec.memory == "prioritized":
+    def interrupted(self: Trainer, stage: int) -> None:
+        if self.spec.memory == "prioritized":
             raise KeyboardInterrupt
-        return true_run(group, *given)
+        begin(self, stage)
 
-    monkeypatch.setattr(execute_module, "run", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        cli.main(["study", "two.toml"])
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "begin", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            cli.main(["study", "two.toml"])
     capsys.readouterr()
     cli.main(["report", "runs/two"])
     assert "runs/two/one/report.html" in capsys.readouterr().out
-    monkeypatch.setattr(execute_module, "run", true_run)
     cli.main(["resume", "runs/two"])
     assert "runs/two/two/report.html" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""The commands: what they print, what they write, what they refuse, and that the committed pages are theirs."""
+"""The commands: what they print, write and refuse, and that the committed pages are up to date."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from crystalrl.cli.theory import main
-from crystalrl.theory import Thresholds, Wish, design
+from crystalrl.theory import Requirements, Thresholds, design
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -54,7 +54,7 @@ def test_figures_are_reproducible(tmp_path: Path) -> None:
         (("show", "--plot", "law.pdf"), "must end in .png or .svg"),
     ],
 )
-def test_impossible_input_is_refused_with_the_wish(arguments: tuple[str, ...], reason: str) -> None:
+def test_invalid_input_is_refused_with_a_reason(arguments: tuple[str, ...], reason: str) -> None:
     code, text = run(*arguments)
     assert code == 2
     assert reason in text
@@ -67,7 +67,7 @@ def test_impossible_input_is_refused_with_the_wish(arguments: tuple[str, ...], r
         (("--tau-L", "0.8"), "0 < tau_L < tau_C < 1, got 0.8 and 0.7"),
     ],
 )
-def test_wishes_that_cannot_be_granted_are_refused_by_the_command_line(
+def test_requirements_that_cannot_be_met_are_refused_by_the_command_line(
     arguments: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -76,11 +76,11 @@ def test_wishes_that_cannot_be_granted_are_refused_by_the_command_line(
     assert reason in re.sub(r"[│\s]+", " ", capsys.readouterr().err)
 
 
-def test_design_prints_parameters_and_what_they_imply() -> None:
-    wish = Wish(capacity=10_000, lifetime=100_000, thresholds=Thresholds(tau_C=0.8))
+def test_design_prints_parameters_and_their_consequences() -> None:
+    needs = Requirements(capacity=10_000, lifetime=100_000, thresholds=Thresholds(tau_C=0.8))
     code, text = run("design", "--capacity", "10000", "--lifetime", "100000", "--tau-C", "0.8")
     assert code == 0
-    plan = design(wish)
+    plan = design(needs)
     for expected in (f"{plan.alpha:.4g}", f"{plan.capacity[2]:,}", "200,000 steps", "33% of those formed in 400,000"):
         assert expected in text
 
@@ -93,7 +93,7 @@ def test_claims_can_be_filtered_by_verdict() -> None:
 
 
 def assert_same_page(made: Path, committed: Path) -> None:
-    """Equal words, and numbers equal up to what another processor may round differently."""
+    """Equal text, and numbers equal up to rounding on another processor."""
     number = re.compile(r"(?<![A-Za-z_])[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
     here, there = made.read_text(), committed.read_text()
     assert number.sub("#", here) == number.sub("#", there)
@@ -101,7 +101,7 @@ def assert_same_page(made: Path, committed: Path) -> None:
     assert values[0] == pytest.approx(values[1], rel=0.05, abs=2e-3)
 
 
-def test_the_committed_ledger_is_what_the_command_writes(tmp_path: Path) -> None:
+def test_the_committed_claims_are_what_the_command_writes(tmp_path: Path) -> None:
     run("claims", "--write", str(tmp_path / "claims.md"))
     assert_same_page(tmp_path / "claims.md", DOCS / "claims.md")
     assert " nan" not in (DOCS / "claims.md").read_text()

@@ -1,6 +1,6 @@
 """Small programs that learn through each library until they are killed; `python -m tests.integrations.killed NAME DIR`.
 
-Each saves its buffer, says which batches come next, and learns on.
+Each saves its buffer, prints the batches that it draws next, and continues to learn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pull of anchors as losses: against torch's own divergence, and against the gradients that SB3's hooks add."""
+"""Anchor losses: compared with torch's own divergence, and with the gradients that SB3's hooks add."""
 
 from __future__ import annotations
 

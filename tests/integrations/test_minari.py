@@ -1,4 +1,4 @@
-"""Recorded data: into a memory and back without loss, ranked as it crystallizes, demonstrations kept from the start."""
+"""Recorded data: loaded and exported without loss, ranked by c; demonstrations are kept from the start."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def about() -> dict[str, str]:
 
 
 def evaluate(batch: Any) -> torch.Tensor:
-    """A critic with opinions: the error grows with the pole's angle."""
+    """A critic whose TD error grows with the pole's angle."""
     return batch.obs[:, 2].abs() * 10 + 0.1
 
 
 @pytest.mark.parametrize("env_id", ["CartPole-v1", "Pendulum-v1"])
-def test_a_dataset_goes_into_a_memory_and_back_step_for_step(env_id: str) -> None:
+def test_a_dataset_is_loaded_and_exported_step_by_step_without_change(env_id: str) -> None:
     dataset = record(env_id)
     memory = memory_of(dataset)
     assert len(memory) == dataset.total_steps
@@ -89,7 +89,7 @@ def test_c_ranks_by_utility_when_nothing_else_acts() -> None:
     assert torch.equal(order["number"].sort().values, number)
 
 
-def test_the_best_are_exported_as_pieces_of_their_episodes() -> None:
+def test_the_experiences_of_highest_c_are_exported_as_pieces_of_their_episodes() -> None:
     dataset = record(episodes=6)
     memory = memory_of(dataset)
     for _ in range(5):
@@ -110,7 +110,7 @@ def test_the_best_are_exported_as_pieces_of_their_episodes() -> None:
             assert following[tuple(before)] == tuple(after)
 
 
-def test_demonstrations_are_crystals_at_once_and_outlive_what_comes_later() -> None:
+def test_demonstrations_are_crystals_at_once_and_outlive_later_experiences() -> None:
     dataset = record(episodes=4)
     steps = int(dataset.total_steps)
     params = CrystalParams.anchored(time_unit=50, every=200, kappa=0.0, settle=None, interference="none", backup=0.0)
@@ -118,7 +118,7 @@ def test_demonstrations_are_crystals_at_once_and_outlive_what_comes_later() -> N
     slots = fill(memory, dataset, demonstrations=True)
     assert bool((memory.ledger.phase[0, slots] == 3).all())
     assert demonstration(params) == pytest.approx(0.7, abs=1e-6)
-    memory.pin(slots)  # else later crystals may take their places
+    memory.pin(slots)  # otherwise later crystals may replace them
     rng = np.random.default_rng(0)
     for _ in range(1000):
         obs, after = rng.normal(size=(2, 4)).astype(np.float32)
@@ -130,7 +130,7 @@ def test_demonstrations_are_crystals_at_once_and_outlive_what_comes_later() -> N
     assert int((memory.ledger.phase[0, batch.index] == 3).sum()) >= 50
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_misuse_is_refused_with_a_reason() -> None:
     dataset = record()
     small = CrystalMemory(20, obs=(4,), action=2, params=CrystalParams.anchored())
     with pytest.raises(ValueError, match="wanted at most the 10 steps that the crystal store holds"):
@@ -143,7 +143,7 @@ def test_what_cannot_be_is_refused() -> None:
         export(memory_of(dataset), "test/none-v0", like=dataset, phase="crystal")
 
 
-def test_what_we_take_for_granted_in_minari() -> None:
+def test_minari_behaves_as_we_rely_on() -> None:
     """An episode has one observation more than steps; exactness needs jpeg_encoding=False."""
     import inspect
 

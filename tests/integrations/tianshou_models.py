@@ -1,4 +1,4 @@
-"""Small algorithms of Tianshou to try on, filled and trained without an environment."""
+"""Small algorithms of Tianshou for the tests, trained without an environment."""
 
 from __future__ import annotations
 

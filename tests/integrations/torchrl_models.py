@@ -1,4 +1,4 @@
-"""Small TorchRL losses and buffers to try on, and explicit losses that they must equal."""
+"""Small TorchRL losses and buffers for the tests, and explicit losses that they must equal."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def loss_module(name: str, **options: Any) -> Any:
 
 
 def data(name: str, size: int, seed: int = 0) -> TensorDict:
-    """Experiences whose reward says which one it is."""
+    """Random experiences."""
     g = torch.Generator().manual_seed(seed)
     action = torch.randint(A, (size,), generator=g) if name == "DQN" else torch.rand(size, A, generator=g) * 2 - 1
     ends = torch.rand(size, 2, 1, generator=g) < 0.1
@@ -112,7 +112,7 @@ def critics(loss: Any, params: Any, observation: Tensor, action: Tensor) -> Tens
 
 
 def policy(loss: Any, params: Any, observation: Tensor) -> Any:
-    """The law of actions (SAC), or the action (TD3)."""
+    """The distribution of actions (SAC), or the action (TD3)."""
     read = TensorDict({"observation": observation}, [len(observation)])
     if isinstance(loss, TD3Loss):
         return network(loss.actor_network, params, read)["action"]
@@ -121,7 +121,7 @@ def policy(loss: Any, params: Any, observation: Tensor) -> Any:
 
 
 def explicit(name: str, loss: Any, batch: Any) -> tuple[dict[str, Tensor], Tensor, dict[str, Tensor]]:
-    """Losses, |δ| [B] and outputs, written out, with the random numbers that TorchRL would draw."""
+    """Explicit losses, |δ| [B] and outputs, with the random numbers that TorchRL would draw."""
     weight, following = batch["memory", "weight"], batch["next"]
     reward, ongoing = following["reward"][:, 0], 1 - following["terminated"][:, 0].float()
     obs, after = batch["observation"], following["observation"]
@@ -155,15 +155,15 @@ def explicit(name: str, loss: Any, batch: Any) -> tuple[dict[str, Tensor], Tenso
         log_prob = law.log_prob(action)
         losses["loss_actor"] = (loss._alpha * log_prob - critics(loss, fixed, obs, action).amin(0)).mean()
         losses["loss_alpha"] = (-loss.log_alpha * (log_prob + loss.target_entropy).detach()).mean()
-        said = torch.cat([law.loc, law.scale.log()], -1)
+        anchored = torch.cat([law.loc, law.scale.log()], -1)
     else:
-        said = policy(loss, actor, obs)
-        losses["loss_actor"] = -critics(loss, fixed, obs, said)[0].mean()
-    return losses, error.mean(0).detach(), {"q": q.T, "policy": said}
+        anchored = policy(loss, actor, obs)
+        losses["loss_actor"] = -critics(loss, fixed, obs, anchored)[0].mean()
+    return losses, error.mean(0).detach(), {"q": q.T, "policy": anchored}
 
 
 def pull(name: str, key: str, batch: Any, output: Tensor) -> Tensor:
-    """The loss of an anchor, written out."""
+    """The explicit loss of an anchor."""
     target, strength = batch["memory", key], batch["memory", f"{key}_strength"]
     if name == "SAC" and key == "policy":
         (old_mean, old_log), (mean, log) = target.chunk(2, -1), output.chunk(2, -1)

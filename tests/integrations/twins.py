@@ -1,4 +1,4 @@
-"""Explicit losses of the five algorithms, written out: what the hooks must be equal to. And small models to try on."""
+"""Explicit losses of the five algorithms, which the hooks must equal; and small models for the tests."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""Distillation: what is held, what pulls, and what a rewritten slot forgets."""
+"""Distillation: which outputs are stored, when they pull, and that a rewritten slot forgets them."""
 
 import torch
 
 from crystalrl.study.plan import plan
-from crystalrl.study.run import Learner
+from crystalrl.study.run import Trainer
 from crystalrl.study.spec import RunSpec
 
 
-def learner() -> Learner:
+def trainer() -> Trainer:
     spec = RunSpec("nav-2", memory="reservoir", method="distill", seeds=(0, 1), capacity=96, batch=32, steps=400)
-    made = Learner(plan({"row": spec})[0], torch.device("cpu"))
+    made = Trainer(plan({"row": spec})[0], torch.device("cpu"))
     made.begin(0)
     for _ in range(12):
         made.collect()
@@ -17,13 +17,13 @@ def learner() -> Learner:
 
 
 def test_nothing_pulls_before_the_first_task_has_ended() -> None:
-    made = learner()
+    made = trainer()
     batch = made.method.augment(made.memory.sample(32))
     assert not batch.anchor["q"].coefficient.any()
 
 
-def test_after_a_task_its_experiences_pull_towards_what_the_network_said_there() -> None:
-    made = learner()
+def test_after_a_task_its_experiences_pull_towards_the_outputs_at_its_end() -> None:
+    made = trainer()
     made.end(0)
     batch = made.method.augment(made.memory.sample(32))
     torch.testing.assert_close(batch.anchor["q"].target, made.agent.evaluate(batch).output["q"])
@@ -31,7 +31,7 @@ def test_after_a_task_its_experiences_pull_towards_what_the_network_said_there()
 
 
 def test_a_slot_that_is_written_again_no_longer_pulls() -> None:
-    made = learner()
+    made = trainer()
     made.end(0)
     made.begin(1)
     made.collect()

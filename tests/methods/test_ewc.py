@@ -1,4 +1,4 @@
-"""Elastic weight consolidation: the Fisher against per-sample gradients, the penalty against its definition."""
+"""Elastic weight consolidation: Fisher information against per-sample gradients, the penalty against its definition."""
 
 import itertools
 
@@ -53,7 +53,7 @@ class Agent:
 
 
 class Replay:
-    """Stands for a memory that always draws the same observations."""
+    """A memory that always draws the same observations."""
 
     capacity = 64
 

@@ -1,4 +1,4 @@
-"""Numbers that also go elsewhere: the right means at the right steps, and a clear word where a package is missing."""
+"""Loggers get the right means at the right steps, and a missing package is named."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from crystalrl.study.loggers import open_sink, passed_on, scalars
+from crystalrl.study.loggers import log_events, open_logger, scalars
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.run import Consolidated, Curve, Progress, Scored
 from crystalrl.study.spec import RunSpec
@@ -36,25 +36,25 @@ def test_an_event_becomes_means_over_the_lanes_of_each_cell(group: Group) -> Non
     assert scalars(group, Scored(0, learnt)) == scalars(group, Progress(0, 4, 300)) == ({}, 0)
 
 
-def test_tensorboard_holds_what_was_said_and_the_events_pass_unchanged(group: Group, tmp_path: Path) -> None:
+def test_tensorboard_holds_the_numbers_and_the_events_pass_unchanged(group: Group, tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     events = [(0, Curve(stage, 50, torch.full((4,), 0.25 * stage))) for stage in range(3)]
-    assert list(passed_on(iter(events), [group], open_sink("tensorboard", tmp_path))) == events
+    assert list(log_events(iter(events), [group], open_logger("tensorboard", tmp_path))) == events
     read = EventAccumulator(str(tmp_path / "tensorboard"))
     read.Reload()
     found = [(one.step, one.value) for one in read.Scalars("b/score on the present task")]
     assert found == [(50, 0.0), (150, 0.25), (250, 0.5)]
 
 
-def test_weights_and_biases_is_told_names_values_and_steps(
+def test_weights_and_biases_gets_names_values_and_steps(
     group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[object] = []
     run = SimpleNamespace(log=told.append, finish=lambda: told.append("finished"))
     stand_in = SimpleNamespace(init=lambda **given: told.append(given) or run)
     monkeypatch.setitem(sys.modules, "wandb", stand_in)
-    list(passed_on([(0, Curve(1, 50, torch.ones(4)))], [group], open_sink("wandb", tmp_path / "mine")))
+    list(log_events([(0, Curve(1, 50, torch.ones(4)))], [group], open_logger("wandb", tmp_path / "mine")))
     assert told == [
         {"project": "crystalrl", "name": "mine", "dir": str(tmp_path / "mine")},
         {"a/score on the present task": 1.0, "b/score on the present task": 1.0, "environment steps": 150},
@@ -63,11 +63,11 @@ def test_weights_and_biases_is_told_names_values_and_steps(
 
 
 @pytest.mark.parametrize(("name", "package"), [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")])
-def test_a_missing_package_or_an_unknown_sink_is_named(
+def test_a_missing_package_or_an_unknown_logger_is_named(
     name: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ValueError, match=rf"^sink: wanted the package for {name}, got none: .*'crystalrl\[{name}\]'"):
-        open_sink(name, tmp_path)
+        open_logger(name, tmp_path)
     with pytest.raises(ValueError, match=r"^sink: .*did you mean 'wandb'"):
-        open_sink("wandbb", tmp_path)
+        open_logger("wandbb", tmp_path)

@@ -1,10 +1,10 @@
-"""The loop, end to end on small runs."""
+"""The training loop, end to end on small runs."""
 
 import pytest
 import torch
 
 from crystalrl.study.plan import plan
-from crystalrl.study.run import Learner, Scored, run
+from crystalrl.study.run import Scored, Trainer, run
 from crystalrl.study.spec import RunSpec
 
 SMALL = {"steps": 480, "capacity": 256, "batch": 32, "episodes": 4, "points": 2, "agent_params": {"width": 16}}
@@ -38,22 +38,22 @@ def test_a_lane_among_four_equals_its_seed_alone_bit_for_bit(design: dict[str, o
 
 
 def _final_state(group) -> torch.Tensor:
-    learner = Learner(group, torch.device("cpu"))
+    trainer = Trainer(group, torch.device("cpu"))
     for stage in range(3):
-        learner.begin(stage)
-        practise(learner, 60, 10)
-        learner.end(stage)
-    return learner.agent.theta.detach()
+        trainer.begin(stage)
+        practise(trainer, 60, 10)
+        trainer.end(stage)
+    return trainer.agent.theta.detach()
 
 
-def practise(learner: Learner, steps: int, idle: int) -> None:
-    """So many steps, learning after the first few."""
+def practise(trainer: Trainer, steps: int, idle: int) -> None:
+    """Take this many steps, with updates after the first `idle`."""
     for step in range(steps):
-        learner.collect()
+        trainer.collect()
         if step > idle:
-            learner.learn()
-        if learner.memory.due:
-            learner.memory.consolidate(learner.agent.evaluate)
+            trainer.learn()
+        if trainer.memory.due:
+            trainer.memory.consolidate(trainer.agent.evaluate)
 
 
 def test_the_same_spec_gives_the_same_scores() -> None:

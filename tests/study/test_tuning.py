@@ -53,7 +53,7 @@ def search(folder: Path, *changes: tuple[str, str]) -> Search:
         ("agent_params.width", "agentparams.width", "^search.EWC: .*did you mean 'agent_params'"),
     ],
 )
-def test_unfair_or_senseless_searches_are_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
+def test_unfair_or_invalid_searches_are_refused(old: str, new: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         search(tmp_path, (old, new))
 

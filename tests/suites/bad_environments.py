@@ -1,4 +1,4 @@
-"""Real environments that misbehave on purpose, found by name from a worker's process."""
+"""Real environments that fail on purpose; workers import them by name."""
 
 import os
 import time
@@ -9,9 +9,9 @@ import numpy as np
 
 
 class Bad(gymnasium.Env):
-    """Counts its steps: the observation is (step, episode seed mod 97). On one step it does something bad, once.
+    """Counts its steps: the observation is (step, episode seed mod 97). On one step it fails, once.
 
-    `where` names a file: whoever is the first to create it misbehaves, so that a restarted environment does not.
+    `where` names a file: only the environment that creates it fails, so that a restarted environment does not.
     """
 
     observation_space = gymnasium.spaces.Box(-1e6, 1e6, (2,), np.float32)
@@ -47,7 +47,7 @@ class Bad(gymnasium.Env):
 
 
 class CrashingCartPole(gymnasium.Wrapper):
-    """A CartPole of another length than usual dies at its 30th step; only the first of all."""
+    """A CartPole whose length was changed kills its process at its 30th step, once."""
 
     steps = 0
 

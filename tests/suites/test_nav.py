@@ -30,7 +30,7 @@ def test_hidden_tasks_show_landmarks_instead_of_an_id_and_carry_no_context() -> 
     world = hidden.world(4)
     sights = []
     for stage in range(3):
-        world.begin(torch.tensor([stage]))
+        world.reset(torch.tensor([stage]))
         landmarks = world.obs[0, :, 2:]
         assert torch.equal(landmarks, landmarks[:1].expand_as(landmarks))
         sights.append(landmarks[0].clone())
@@ -38,7 +38,7 @@ def test_hidden_tasks_show_landmarks_instead_of_an_id_and_carry_no_context() -> 
     assert len(torch.stack(sights).unique(dim=0)) == 3
 
 
-def test_lanes_have_their_own_tasks_and_a_seed_always_has_the_same() -> None:
+def test_lanes_have_their_own_tasks_which_depend_only_on_the_seed() -> None:
     one, two = Nav("nav-2", [5, 6]), Nav("nav-2", [6])
     assert not torch.equal(one.goal[0], one.goal[1])
     assert torch.equal(one.goal[1], two.goal[0])
@@ -56,30 +56,30 @@ def walk_home(suite: Nav, stage: int) -> object:
     return policy
 
 
-def test_who_knows_goal_and_permutation_always_arrives_and_who_stands_still_seldom() -> None:
+def test_an_optimal_policy_always_reaches_the_goal_and_standing_still_rarely_does() -> None:
     suite = Nav("nav-2", list(range(8)))
-    scorer, stages = suite.scorer(32), every_stage(suite, 8, "cpu")
-    assert scorer.score(walk_home(suite, 1), stages)[:, 1].mean() > 0.99
+    evaluator, stages = suite.evaluator(32), every_stage(suite, 8, "cpu")
+    assert evaluator.score(walk_home(suite, 1), stages)[:, 1].mean() > 0.99
     still = (suite.permutation[:, 1] == 4).int().argmax(-1)
-    stand = scorer.score(lambda obs, context: still[:, None].expand(obs.shape[:2]), stages)
+    stand = evaluator.score(lambda obs, context: still[:, None].expand(obs.shape[:2]), stages)
     assert stand[:, 1].mean() < 0.2
 
 
-def test_a_score_repeats_itself_and_does_not_disturb_learning() -> None:
+def test_a_score_is_reproducible_and_does_not_disturb_training() -> None:
     suite = Nav("nav-2", [0, 1])
-    world, scorer, stages = suite.world(4), suite.scorer(8), every_stage(suite, 2, "cpu")
+    world, evaluator, stages = suite.world(4), suite.evaluator(8), every_stage(suite, 2, "cpu")
     policy = walk_home(suite, 0)
-    world.begin(stages[:, 0])
-    first = scorer.score(policy, stages)
+    world.reset(stages[:, 0])
+    first = evaluator.score(policy, stages)
     position = world.position.clone()
-    assert torch.equal(scorer.score(policy, stages), first)
+    assert torch.equal(evaluator.score(policy, stages), first)
     assert torch.equal(world.position, position)
 
 
-def test_an_episode_ends_at_the_goal_or_after_forty_steps_and_only_the_goal_ends_the_future() -> None:
+def test_an_episode_terminates_at_the_goal_or_is_truncated_after_forty_steps() -> None:
     suite = Nav("nav-1", [3])
     world = suite.world(16)
-    world.begin(torch.tensor([0]))
+    world.reset(torch.tensor([0]))
     policy, seen = walk_home(suite, 0), 0
     for _ in range(HORIZON):
         step = world.step(policy(world.obs))
@@ -91,7 +91,7 @@ def test_an_episode_ends_at_the_goal_or_after_forty_steps_and_only_the_goal_ends
         seen += int(step.terminated.sum())
     assert seen >= 16
     still = (suite.permutation[:, 0] == 4).int().argmax(-1)
-    world.begin(torch.tensor([0]))
+    world.reset(torch.tensor([0]))
     ages = [world.step(still[:, None].expand(1, 16)) for _ in range(HORIZON)]
     alive = ~torch.stack([step.terminated for step in ages]).any(0)
     assert torch.equal(ages[-1].truncated[alive], torch.ones_like(ages[-1].truncated[alive]))

@@ -1,4 +1,4 @@
-"""Workers: the same as in this process, and what a crash, a hang or an exception leaves behind."""
+"""Workers: the same steps as in this process, and the effects of a crash, a hang or an exception."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -8,28 +8,27 @@ import pytest
 import torch
 
 from crystalrl.study.plan import plan
-from crystalrl.study.run import Scored, run
+from crystalrl.study.run import Scored, Trainer, run
 from crystalrl.study.spec import RunSpec
-from crystalrl.suites import classic
 from crystalrl.suites.classic import suite
 from crystalrl.suites.gym import GymSuite, GymWorld, Sizes, Task
-from crystalrl.suites.workers import STRIKES, Incident
+from crystalrl.suites.workers import MAX_FAILURES, Incident
 
 MAKE = "tests.suites.bad_environments:Bad"
 
 
 def bad_suite(workers: int, how: str, at: int = 4, where: Path | None = None, lanes: int = 2) -> GymSuite:
-    """Lane 1 misbehaves in its task; the others count to ten."""
+    """The task of lane 1 fails; the others count to ten."""
     good = Task("good", MAKE, {"how": "never", "at": 0})
     bad = Task("bad", MAKE, {"how": how, "at": at, "where": str(where or "")})
     stages = [[bad if lane == 1 else good] for lane in range(lanes)]
     return GymSuite(stages, Sizes((2,), 2), list(range(lanes)), workers=workers)
 
 
-def begun(made: GymSuite, envs: int = 2, patience: float = 60.0) -> GymWorld:
+def begun(made: GymSuite, envs: int = 2, timeout: float = 60.0) -> GymWorld:
     world = made.world(envs)
-    world.pool.patience = patience
-    world.begin(torch.zeros(len(made.seeds), dtype=torch.int64))
+    world.pool.timeout = timeout
+    world.reset(torch.zeros(len(made.seeds), dtype=torch.int64))
     return world
 
 
@@ -43,7 +42,7 @@ def test_workers_step_as_this_process_does(name: str) -> None:
     random = torch.Generator().manual_seed(0)
     for stage in range(2):
         for world in worlds:
-            world.begin(torch.full((2,), stage))
+            world.reset(torch.full((2,), stage))
         for _ in range(60):
             wanted = made.action
             box = torch.rand(2, 2, *(wanted if isinstance(wanted, tuple) else ()), generator=random)
@@ -63,8 +62,8 @@ def test_workers_step_as_this_process_does(name: str) -> None:
         ("hang", 2, "hung"),
     ],
 )
-def test_a_failure_is_reported_with_lane_and_task_and_cuts_the_episode_off(how, workers, said, tmp_path) -> None:
-    world = begun(bad_suite(workers, how, where=tmp_path / "done"), envs=1, patience=3.0)
+def test_a_failure_is_reported_with_lane_and_task_and_truncates_the_episode(how, workers, said, tmp_path) -> None:
+    world = begun(bad_suite(workers, how, where=tmp_path / "done"), envs=1, timeout=3.0)
     go = torch.zeros(2, 1, dtype=torch.int64)
     steps = [deepcopy(world.step(go)) for _ in range(14)]
     (incident,) = world.incidents
@@ -82,8 +81,8 @@ def test_a_failure_is_reported_with_lane_and_task_and_cuts_the_episode_off(how, 
     assert len(seeds) == 2  # another episode, not the same again
 
 
-def test_what_a_dying_worker_had_finished_is_kept(tmp_path: Path) -> None:
-    """One worker, four rows: the third kills it, after the first two were stepped."""
+def test_steps_that_a_worker_finished_before_it_died_are_kept(tmp_path: Path) -> None:
+    """One worker, four rows: the third kills it after the first two have stepped."""
     world = begun(bad_suite(1, "exit", where=tmp_path / "done"))
     go = torch.zeros(2, 2, dtype=torch.int64)
     for _ in range(3):
@@ -99,17 +98,17 @@ def test_what_a_dying_worker_had_finished_is_kept(tmp_path: Path) -> None:
 def test_an_environment_that_always_fails_ends_the_run_with_its_name(workers: int) -> None:
     world = begun(bad_suite(workers, "raise" if workers == 0 else "exit", at=1), envs=1)
     go = torch.zeros(2, 1, dtype=torch.int64)
-    for _ in range(STRIKES - 1):
+    for _ in range(MAX_FAILURES - 1):
         world.step(go)
-    with pytest.raises(RuntimeError, match=rf"failed {STRIKES} times in a row: lane 1, environment 0, bad"):
+    with pytest.raises(RuntimeError, match=rf"failed {MAX_FAILURES} times in a row: lane 1, environment 0, bad"):
         world.step(go)
 
 
-def test_a_world_goes_on_from_its_state_by_playing_its_episodes_again() -> None:
+def test_a_world_continues_from_its_state_by_replaying_its_episodes() -> None:
     random = torch.Generator().manual_seed(0)
     actions = 2 * torch.rand(260, 2, 3, 1, generator=random) - 1
     one, two = (suite("pendulum-2", [3, 4]).world(3) for _ in range(2))
-    one.begin(torch.tensor([1, 0]))
+    one.reset(torch.tensor([1, 0]))
     for action in actions[:230]:  # past the end of the first episode
         one.step(action)
     two.load_state_dict(one.state_dict())
@@ -121,13 +120,17 @@ def test_a_world_goes_on_from_its_state_by_playing_its_episodes_again() -> None:
         assert torch.equal(a.truncated, b.truncated)
 
 
-def test_a_study_reports_a_crash_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    crashing = replace(classic.FAMILIES["cartpole"], make="tests.suites.bad_environments:crashing_cartpole")
-    monkeypatch.setitem(classic.FAMILIES, "cartpole", crashing)
-    monkeypatch.setenv("CRYSTALRL_WORKERS", "2")
+def test_a_study_reports_a_crash_and_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BAD_FILE", str(tmp_path / "done"))
     fields = {"seeds": (0, 1), "steps": 400, "capacity": 300, "batch": 32, "envs": 2, "episodes": 2, "warmup": 50}
-    events = list(run(plan({"row": RunSpec("cartpole-2", **fields)})[0]))
+    (group,) = plan({"row": RunSpec("cartpole-2", **fields)})
+    trainer, good = Trainer(group, torch.device("cpu")), suite("cartpole-2", [0, 1])
+    crashing = [
+        [replace(task, make="tests.suites.bad_environments:crashing_cartpole") for task in s] for s in good.stages
+    ]
+    bad = GymSuite(crashing, good.sizes, [0, 1], workers=2)
+    trainer.world, trainer.evaluator = bad.world(2), bad.evaluator(2)
+    events = list(run(group, "cpu", trainer))
     (incident,) = [event for event in events if isinstance(event, Incident)]
     assert incident.task.startswith("task 2")
     assert "exit code 9" in incident.what

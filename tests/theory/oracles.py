@@ -1,4 +1,4 @@
-"""Independent answers: the ancestral mixture in high precision, quadrature in high precision, and plain simulation."""
+"""Independent reference results: ancestral mixture and quadrature in high precision, and simulation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from crystalrl.theory.rates import Rates
 
 
 def rates(shape_low: float, shape_high: float, sigma: float = 0.1) -> Rates:
-    """The law whose stationary shapes are (A, B)."""
+    """Rates with stationary shapes (A, B)."""
     return Rates(shape_low * sigma**2 / 2, shape_high * sigma**2 / 2, sigma)
 
 
@@ -39,7 +39,7 @@ def lineage_probabilities(total: float, time: float, most: int) -> list[float]:
 
 
 def ancestral_cdf(law: Rates, x: np.ndarray, t: float, c0: float, most: int = 120) -> np.ndarray:
-    """P[c(t) ≤ x] as a mixture of Beta laws over lineages: shares no formula with the Jacobi series."""
+    """P[c(t) ≤ x] as a mixture of Beta distributions over lineages; shares no formula with the Jacobi series."""
     a, b = law.shapes
     value = np.zeros_like(x)
     for m, weight in enumerate(lineage_probabilities(a + b, law.noise * t, most)):
@@ -49,15 +49,15 @@ def ancestral_cdf(law: Rates, x: np.ndarray, t: float, c0: float, most: int = 12
     return value
 
 
-def mean_passage_up(law: Rates, start: float, goal: float) -> float:
-    """The double integral of the mean first passage by mpmath quadrature."""
+def mean_passage_up(law: Rates, start: float, target: float) -> float:
+    """The double integral of the mean first-passage time by mpmath quadrature."""
     a, b = (mpmath.mpf(v) for v in law.shapes)
 
     def outer(y: mpmath.mpf) -> mpmath.mpf:
         return y ** (-a) * (1 - y) ** (-b) * mpmath.betainc(a, b, 0, y)
 
     with mpmath.workdps(30):
-        marks = mpmath.linspace(mpmath.mpf(start) + mpmath.mpf(10) ** -25, goal, 9)
+        marks = mpmath.linspace(mpmath.mpf(start) + mpmath.mpf(10) ** -25, target, 9)
         return float(2 / mpmath.mpf(law.noise) * mpmath.quad(outer, marks))
 
 

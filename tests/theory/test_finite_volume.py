@@ -1,4 +1,4 @@
-"""The Fokker–Planck solver: agreement with the series, time-varying rates, atoms, refusal."""
+"""The Fokker–Planck solver: agreement with the series, time-varying rates, atoms, errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_finite_volumes_agree_with_the_series(
     np.testing.assert_allclose(solution.cdf(x), exact.value, atol=1e-4)
 
 
-def test_mass_is_kept_and_moments_follow_their_equations_when_utility_and_interference_vary() -> None:
+def test_mass_is_conserved_and_moments_follow_their_equations_when_utility_and_interference_vary() -> None:
     law = Crystallization(sigma=0.05)
 
     def utility(t: float) -> float:
@@ -60,7 +60,7 @@ def test_mass_is_kept_and_moments_follow_their_equations_when_utility_and_interf
     np.testing.assert_allclose(solution.variance(), path[1], rtol=2e-2)
 
 
-def test_a_grid_that_cannot_resolve_sigma_is_refused_with_the_cells_it_would_take() -> None:
+def test_a_grid_that_cannot_resolve_sigma_is_refused_with_the_number_of_cells_needed() -> None:
     with pytest.raises(ValueError, match=r"2000 cells cannot resolve sigma = 0\.001.*cells would do"):
         Crystallization(sigma=0.001).evolve([200.0], 0.0)
 

@@ -23,7 +23,7 @@ def test_independent_moments_agree_with_simulation() -> None:
     rng = np.random.default_rng(0)
     paths = 20_000
     c = np.full(paths, 0.95)
-    # Two-point U and I with the wished variances and covariance.
+    # Two-point U and I with the given variances and covariance.
     for _ in range(400):
         first = rng.choice([-1.0, 1.0], paths)
         second = np.where(rng.random(paths) < 0.5 + 0.5 * (-0.02 / 0.06), first, -first)
@@ -45,7 +45,7 @@ def test_without_fluctuation_only_the_step_inflates_the_variance() -> None:
     )
 
 
-def test_fluctuations_dominate_the_intrinsic_noise_where_the_theory_says() -> None:
+def test_fluctuations_exceed_the_intrinsic_noise_by_the_known_amounts() -> None:
     law, step = Crystallization(), CorrelationTimes(0.5, 0.5)
     near_top = law.effective_diffusion(0.98, BERNOULLI, step) - law.effective_diffusion(0.98, Fluctuation(), step)
     assert near_top == pytest.approx(2.2e-6, rel=0.03)
@@ -71,7 +71,7 @@ def test_short_correlation_gives_the_variance_of_the_effective_diffusion() -> No
     assert c.var() == pytest.approx(predicted, rel=0.12)
 
 
-def test_frozen_interference_puts_nine_tenths_at_the_top() -> None:
+def test_frozen_interference_puts_nine_tenths_of_the_mass_at_one() -> None:
     law = Crystallization()
     mixture = law.frozen([0.5, 0.5], [0.0, 1.0], [0.9, 0.1])
     assert mixture.atom(1.0) == pytest.approx(0.9)

@@ -1,4 +1,4 @@
-"""Mean, variance and third moment against simulation and against their differential equations."""
+"""Mean, variance and third central moment against simulation and their differential equations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from scipy import integrate
 
 from crystalrl.theory import Crystallization
 from crystalrl.theory.moments import third_central_moment
-from crystalrl.theory.paper import paper_uniform_variance_bound, paper_variance_bound
 from crystalrl.theory.rates import Rates
 
 from .oracles import simulate
@@ -50,34 +49,6 @@ def test_first_three_moments_solve_their_equations(rates: Rates) -> None:
         np.testing.assert_allclose(got, exact, rtol=2e-6, atol=1e-13)
 
 
-def test_the_printed_variance_bound_is_exceeded_twelvefold_at_the_defaults() -> None:
-    law = Crystallization()
-    ratio = law.variance(43.0, 0.0) / paper_variance_bound(law.rates, 43.0)
-    assert ratio == pytest.approx(11.8, abs=0.05)
-
-
-def test_the_printed_variance_bound_is_zero_without_interference_while_the_variance_is_not() -> None:
-    law = Crystallization(interference=0.0)
-    assert paper_variance_bound(law.rates, 30.0) == 0
-    assert law.variance(30.0, 0.0) == pytest.approx(8.19e-5, rel=1e-3)
-
-
-def test_the_printed_variance_bound_holds_when_melting_from_above() -> None:
-    law = Crystallization(utility=0.5, interference=1.0)
-    t = np.linspace(0.1, 400, 300)
-    start = float(law.stationary().mean) + 0.05
-    assert np.all(law.variance(t, start) <= paper_variance_bound(law.rates, t) * (1 + 1e-9))
-
-
-def test_the_uniform_variance_bound_holds_from_known_starts_only() -> None:
-    law = Crystallization(utility=0.5, interference=1.0)
-    bound = paper_uniform_variance_bound(law.rates)
-    t = np.linspace(0, 500, 400)
-    assert all(np.all(law.variance(t, c0) <= bound) for c0 in np.linspace(0, 1, 21))
-    spread_start = law.variance(t, 0.5, 0.25)
-    assert t[np.argmax(spread_start <= bound)] == pytest.approx(144, abs=3)
-
-
-def test_an_impossible_start_variance_is_refused() -> None:
+def test_an_impossible_initial_variance_is_refused() -> None:
     with pytest.raises(ValueError, match="at most c0"):
         Crystallization().variance(1.0, 0.1, 0.2)

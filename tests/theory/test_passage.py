@@ -14,7 +14,7 @@ from .oracles import mean_passage_up, rates
 
 
 def hitting_times(law: Rates, c0: float, tau: float, dt: float, steps: int, paths: int, seed: int = 0) -> np.ndarray:
-    """Simulated first passage times, ∞ where not reached; crossings between steps by the Brownian bridge."""
+    """Simulated first-passage times, ∞ where τ is not reached; Brownian bridges detect crossings between steps."""
     rng = np.random.default_rng(seed)
     c, hit = np.full(paths, c0), np.full(paths, np.inf)
     side = np.sign(c0 - tau)
@@ -29,7 +29,7 @@ def hitting_times(law: Rates, c0: float, tau: float, dt: float, steps: int, path
     return hit
 
 
-def test_the_mean_path_reaches_the_thresholds_when_the_paper_table_should_have_said() -> None:
+def test_the_mean_path_reaches_the_thresholds_at_the_known_times() -> None:
     times = Crystallization().time_to([0.3, 0.7, 0.8, 0.95], 0.0)
     np.testing.assert_allclose(times, [14.325, 49.089, 66.4, 136.2], rtol=1e-3)
     np.testing.assert_allclose(Crystallization().mean_first_passage([0.3, 0.7], 0.0), [14.323, 49.064], rtol=1e-4)
@@ -42,7 +42,7 @@ def test_melting_without_utility_takes_67_and_237_consolidations() -> None:
 
 
 @pytest.mark.parametrize(("utility", "expected"), [(1.0, 177.5), (0.5, 327.3), (0.1, 1316.8)])
-def test_without_interference_the_top_is_reached_after_the_closed_form(utility: float, expected: float) -> None:
+def test_without_interference_c_reaches_one_after_the_closed_form_time(utility: float, expected: float) -> None:
     law = Crystallization(utility=utility, interference=0.0)
     shape = law.rates.shapes[0]
     closed = 2 / law.sigma**2 * (special.digamma(shape) + np.euler_gamma) / (shape - 1)
@@ -55,10 +55,10 @@ def test_without_interference_the_top_is_reached_after_the_closed_form(utility: 
 )
 def test_mean_first_passage_agrees_with_high_precision_quadrature(shapes: tuple[float, float]) -> None:
     law = rates(*shapes)
-    for start, goal in ((0.2, 0.35), (0.0, 0.2)):
-        exact = mean_passage_up(law, start, goal)
-        assert mean_first_passage(law, goal, start) == pytest.approx(exact, rel=2e-7)
-        assert mean_first_passage(law.mirrored, 1 - goal, 1 - start) == pytest.approx(exact, rel=2e-7)
+    for start, target in ((0.2, 0.35), (0.0, 0.2)):
+        exact = mean_passage_up(law, start, target)
+        assert mean_first_passage(law, target, start) == pytest.approx(exact, rel=2e-7)
+        assert mean_first_passage(law.mirrored, 1 - target, 1 - start) == pytest.approx(exact, rel=2e-7)
 
 
 def test_mean_first_passage_agrees_with_simulation_within_three_standard_errors() -> None:
@@ -88,7 +88,7 @@ def test_survival_agrees_with_simulation_within_three_standard_errors(
     assert abs(share - answer.value) < 3 * np.sqrt(share * (1 - share) / hit.size) + answer.error
 
 
-def test_rare_melts_follow_the_exponential_law() -> None:
+def test_rare_melting_follows_the_exponential_law() -> None:
     law = Crystallization(utility=0.06, interference=1.0)
     assert law.mean_first_passage(0.3, 0.71) == pytest.approx(2.9e5, rel=0.01)
     np.testing.assert_allclose(1 - law.survival(0.3, [5000.0, 20_000.0], 0.71), [0.015, 0.065], atol=5e-4)
@@ -97,12 +97,12 @@ def test_rare_melts_follow_the_exponential_law() -> None:
 
 
 @pytest.mark.parametrize(("utility", "power"), [(0.3, 5.8), (0.5, 50.2)])
-def test_selective_melting_waits_for_astronomical_times(utility: float, power: float) -> None:
+def test_selective_melting_takes_astronomically_long(utility: float, power: float) -> None:
     law = Crystallization(utility=utility, interference=1.0)
     assert law.log10_mean_first_passage(0.7, 0.95) == pytest.approx(power, abs=0.05)
 
 
-def test_passages_that_cannot_happen_take_for_ever() -> None:
+def test_impossible_passages_take_forever() -> None:
     assert Crystallization(interference=0.0).mean_first_passage(0.3, 0.9) == np.inf
     assert Crystallization().mean_first_passage(1.0, 0.9) == np.inf
     assert np.isfinite(Crystallization(sigma=0.05).mean_first_passage(1.0, 0.9))

@@ -1,4 +1,4 @@
-"""Samplers against the law, and the strong and weak orders of Euler–Maruyama measured, not assumed."""
+"""Samplers against the law, and the measured strong and weak orders of Euler–Maruyama."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _second_moment(law: Rates, t: float) -> float:
 
 
 def _euler_second_moment(law: Rates, dt: float, t: float) -> float:
-    """Exact second moment of unclipped Euler from c = .1: its moments close like those of the law."""
+    """Exact second moment of unclipped Euler from c = .1; its moment equations close, as those of the law do."""
     first, second = 0.1, 0.01
     for _ in range(round(t / dt)):
         kept, gained = 1 - dt * law.rate, dt * law.gain
@@ -70,7 +70,7 @@ def _euler_second_moment(law: Rates, dt: float, t: float) -> float:
     return second
 
 
-def test_the_mean_error_of_euler_follows_its_rule_at_the_defaults() -> None:
+def test_the_mean_error_of_euler_follows_its_rule_of_thumb_at_the_defaults() -> None:
     law = Crystallization().rates
     steps = np.arange(1, 200)
     gap = np.abs((1 - law.rate) ** steps - np.exp(-law.rate * steps)).max() * law.target
@@ -86,7 +86,7 @@ def test_matched_beta_is_exact_in_both_moments_for_any_step() -> None:
         assert row.variance_ratio == pytest.approx(1, abs=0.035)
 
 
-def test_euler_overshoots_at_large_steps_and_clips_upward_at_rough_ends() -> None:
+def test_euler_overshoots_at_large_steps_and_clipping_biases_it_upward_at_regular_ends() -> None:
     law = Crystallization().rates
     assert measure(law, "euler", 50.0, Trial(0.0, 50.0, 2000)).mean_error == pytest.approx(0.29, abs=0.02)
     rough = Crystallization(sigma=0.2, utility=0.02, interference=1.0).rates
@@ -95,7 +95,7 @@ def test_euler_overshoots_at_large_steps_and_clips_upward_at_rough_ends() -> Non
     assert row.mean_error > 10 * row.standard_error
 
 
-def test_the_beta_binomial_step_has_the_right_atom_and_an_understated_variance_at_large_steps() -> None:
+def test_the_beta_binomial_step_has_the_right_atom_and_too_small_a_variance_at_large_steps() -> None:
     absorbing = Crystallization(interference=0.0).rates
     row = measure(absorbing, "Beta-binomial", 10.0, Trial(0.0, 300.0, 20_000))
     assert row.at_one == pytest.approx(0.329, abs=0.012)
@@ -105,7 +105,7 @@ def test_the_beta_binomial_step_has_the_right_atom_and_an_understated_variance_a
 
 
 @pytest.mark.parametrize("name", ["matched Beta", "Beta-binomial"])
-def test_good_samplers_stay_close_to_the_law_near_rough_ends(name: str) -> None:
+def test_accurate_samplers_stay_close_to_the_law_near_regular_ends(name: str) -> None:
     law = rates(0.4, 0.4, 0.1)
     row = measure(law, name, 1.0, Trial(0.5, 50.0, 20_000))
     assert row.distance < 0.02
@@ -119,7 +119,7 @@ def test_every_sampler_stays_in_the_unit_interval() -> None:
             assert np.all((c >= 0) & (c <= 1))
 
 
-def test_the_comparison_covers_every_sampler_and_refuses_uneven_steps() -> None:
+def test_the_comparison_covers_every_sampler_and_refuses_steps_that_do_not_divide_the_horizon() -> None:
     law = Crystallization().rates
     rows = compare(law, (1.0, 5.0), Trial(0.0, 10.0, 100))
     assert [(row.sampler, row.dt) for row in rows] == [(name, dt) for name in SAMPLERS for dt in (1.0, 5.0)]

@@ -1,4 +1,4 @@
-"""Agents that learn many lanes at once; they know batches, weights and anchors, and nothing of memories."""
+"""Agents that learn many lanes at once. They know batches, weights and anchors, but no memories."""
 
 from crystalrl.agents.base import Agent, AgentParams, Spaces, Update
 from crystalrl.agents.dqn import DQN, DQNParams

@@ -1,4 +1,4 @@
-"""Twin critics of box actions (Fujimoto et al. 2018), stacked as 2·L lanes of one network."""
+"""Networks for box actions: the policy, and twin critics (Fujimoto et al. 2018) as 2·L lanes of one network."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.agents.base import AgentParams, Spaces
-from crystalrl.agents.exploration import box
+from crystalrl.agents.exploration import action_size
 from crystalrl.agents.networks import LaneNetwork
 from crystalrl.random import Streams
 
@@ -14,7 +14,7 @@ from crystalrl.random import Streams
 def policy_network(spaces: Spaces, params: AgentParams, outputs: int) -> LaneNetwork:
     """From observations to `outputs` numbers per action dimension."""
     hidden, heads = [params.width] * params.depth, spaces.tasks if params.multi_head else 1
-    return LaneNetwork(spaces.obs, hidden, outputs * box(spaces), layer_norm=params.layer_norm, heads=heads)
+    return LaneNetwork(spaces.obs, hidden, outputs * action_size(spaces), layer_norm=params.layer_norm, heads=heads)
 
 
 class TwinCritics:
@@ -24,20 +24,20 @@ class TwinCritics:
         if len(spaces.obs) != 1:
             raise ValueError(f"obs: wanted vectors for box actions, got shape {spaces.obs}")
         hidden, heads = [params.width] * params.depth, spaces.tasks if params.multi_head else 1
-        inputs = (spaces.obs[0] + box(spaces),)
+        inputs = (spaces.obs[0] + action_size(spaces),)
         self.network = LaneNetwork(inputs, hidden, 1, layer_norm=params.layer_norm, heads=heads)
 
     def initial(self, streams: Streams) -> Tensor:
-        """float32[2L, P]."""
+        """Initial parameters float32[2L, P]."""
         return torch.stack([self.network.initial(streams) for _ in range(2)], dim=1).flatten(0, 1)
 
     def __call__(self, theta: Tensor, obs: Tensor, action: Tensor, context: Tensor | None) -> Tensor:
-        """[L, B, 2] at observations [L, B, D] and actions [L, B, A]."""
+        """Q values [L, B, 2] of observations [L, B, D] and actions [L, B, A]."""
         both = _twice(torch.cat([obs, action], dim=-1))
         q = self.network(theta, both, None if context is None else _twice(context))
         return q.view(len(obs), 2, -1).transpose(1, 2)
 
 
 def _twice(x: Tensor) -> Tensor:
-    """[L, …] → [2L, …], each row two times."""
+    """[L, …] → [2L, …], each row twice."""
     return x.unsqueeze(1).expand(-1, 2, *x.shape[1:]).flatten(0, 1)

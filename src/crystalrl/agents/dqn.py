@@ -1,4 +1,4 @@
-"""Deep Q-learning (Mnih et al. 2015) with double Q and optional dueling heads, many lanes at once."""
+"""Deep Q-learning (Mnih et al. 2015) with double Q-learning and optional dueling heads, many lanes at once."""
 
 from __future__ import annotations
 
@@ -7,33 +7,75 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crystalrl.agents.base import plain, refuse
-from crystalrl.agents.exploration import mixed
-from crystalrl.agents.losses import Penalty, anchor_loss, huber, weighted, with_penalty
-from crystalrl.agents.optimiser import PerLane
-from crystalrl.agents.values import ValueAgent, ValueParams
+from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, prefixed, require, require_tensor
+from crystalrl.agents.exploration import action_count, epsilon_greedy
+from crystalrl.agents.networks import LaneNetwork
+from crystalrl.agents.optimiser import clipped
+from crystalrl.lanes import PerLane
+from crystalrl.losses import Penalty, anchor_losses, huber, weighted_mean, with_penalty
+from crystalrl.random import Streams
 from crystalrl.types import Batch, Evaluation
 
 
 @dataclass(frozen=True)
+class ValueParams(AgentParams):
+    """Settings of agents that learn values of discrete actions."""
+
+    width: int = 128
+    depth: int = 2
+    clip: float = 10.0
+    """Largest norm of a lane's gradient."""
+    double: bool = True
+    """The online network selects the next action, the target network evaluates it (van Hasselt et al. 2016)."""
+    dueling: bool = False
+    """Separate heads for the value and the advantages (Wang et al. 2016)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self, {"clip": (self.clip > 0, "a number > 0")})
+
+
+@dataclass(frozen=True)
 class DQNParams(ValueParams):
-    """Settings of the agent; `learning_rate` may be one number per lane."""
+    """Settings of DQN; `learning_rate` may be one number per lane."""
 
     learning_rate: PerLane = 1e-3
     gamma: float = 0.95
     target_rate: float = 0.01
     target_every: int = 1
-    """Updates between two moves of the target network."""
+    """Updates between two steps of the target network."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse(self, {"target_every": (self.target_every >= 1, "a whole number ≥ 1")})
+        require(self, {"target_every": (self.target_every >= 1, "a whole number ≥ 1")})
 
 
-class DQN(ValueAgent):
-    """L learners side by side."""
+def value_network(spaces: Spaces, params: ValueParams, atoms: int = 1, noisy: bool = False) -> LaneNetwork:
+    """From observations to a value, or `atoms` logits, per discrete action."""
+    return LaneNetwork(
+        spaces.obs,
+        [params.width] * params.depth,
+        action_count(spaces),
+        dueling=params.dueling,
+        layer_norm=params.layer_norm,
+        heads=spaces.tasks if params.multi_head else 1,
+        atoms=atoms,
+        noisy=noisy,
+    )
+
+
+class DQN(Agent):
+    """L learners in parallel: Q network `theta` and target network `target`, both [L, P]."""
 
     params: DQNParams
+
+    def __init__(self, spaces: Spaces, params: DQNParams, streams: Streams) -> None:
+        self.params, self.streams, self.actions = params, streams, action_count(spaces)
+        self.network = value_network(spaces, params)
+        self.anchors = {"q": (self.actions,)}
+        self.theta = self.network.initial(streams).requires_grad_()
+        self.target = self.theta.detach().clone()
+        self.optimiser = params.adam(self.target)
 
     @torch.no_grad()
     def greedy(self, obs: Tensor, context: Tensor | None = None) -> Tensor:
@@ -43,37 +85,47 @@ class DQN(ValueAgent):
     @torch.no_grad()
     def act(self, obs: Tensor, epsilon: Tensor, context: Tensor | None = None) -> Tensor:
         """Actions int64[L, E]: random with probability epsilon (a tensor that broadcasts to [L, E]), else greedy."""
-        return mixed(self.greedy(obs, context), epsilon, self.actions, self.streams)
+        return epsilon_greedy(self.greedy(obs, context), epsilon, self.actions, self.streams)
 
-    def td_target(self, batch: Batch) -> Tensor:
-        """[L, B]: r + discount · Q_target(s′, argmax Q_online(s′))."""
+    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
+        """One gradient step per lane; every `target_every` of them, one step of the target network."""
+        loss, td_error = self.loss(batch, method)
+        (gradient,) = torch.autograd.grad(loss.sum(), self.theta)
+        gradient, norm = clipped(gradient, self.params.clip)
+        self.optimiser.step(self.theta, gradient)
         with torch.no_grad():
-            then = plain(batch.next_obs)
-            future = self.network(self.target, then, batch.context)
-            choice = self.network(self.theta, then, batch.context) if self.params.double else future
-            best = future.gather(-1, choice.argmax(-1, keepdim=True)).squeeze(-1)
-            return batch.reward + batch.discount * best
+            moves = (self.optimiser.steps % self.params.target_every == 0).to(torch.float32)
+            self.target.lerp_(self.theta, moves * self.params.target_rate)
+        return Update(td_error.detach(), loss.detach(), norm)
 
-    def _judge(self, batch: Batch) -> tuple[Tensor, Tensor]:
+    def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
+        """What `update` minimises [L]: weighted TD loss + anchor loss + the method's penalty; and TD errors [L, B]."""
+        q, td_error = self._td_errors(batch)
+        loss = weighted_mean(huber(td_error), batch.weight)
+        if batch.anchor is not None:
+            loss = loss + anchor_losses({"q": q}, batch.anchor)
+        return with_penalty(loss, method, self.theta), td_error
+
+    def _td_errors(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Q values [L, B, A] and TD errors [L, B]."""
-        q = self.network(self.theta, plain(batch.obs), batch.context)
+        q = self.network(self.theta, require_tensor(batch.obs), batch.context)
         taken = q.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
         return q, self.td_target(batch) - taken
 
-    def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
-        q, td_error = self._judge(batch)
-        loss = weighted(huber(td_error), batch.weight)
-        if batch.anchor is not None:
-            loss = loss + anchor_loss({"q": q}, batch.anchor)
-        return with_penalty(loss, method, self.theta), td_error
-
     @torch.no_grad()
-    def _move_target(self) -> None:
-        moves = (self.optimiser.steps % self.params.target_every == 0).to(torch.float32)
-        self.target.lerp_(self.theta, moves * self.params.target_rate)
+    def td_target(self, batch: Batch) -> Tensor:
+        """[L, B]: r + discount · Q_target(s′, argmax Q_online(s′))."""
+        next_obs = require_tensor(batch.next_obs)
+        future = self.network(self.target, next_obs, batch.context)
+        choice = self.network(self.theta, next_obs, batch.context) if self.params.double else future
+        best = future.gather(-1, choice.argmax(-1, keepdim=True)).squeeze(-1)
+        return batch.reward + batch.discount * best
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:
         """TD errors [L, B] and the outputs that can be anchored, {"q": [L, B, A]}."""
-        q, td_error = self._judge(batch)
+        q, td_error = self._td_errors(batch)
         return Evaluation(td_error, {"q": q})
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"theta": self.theta, "target": self.target, **prefixed("optimiser", self.optimiser)}

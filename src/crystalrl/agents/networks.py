@@ -1,8 +1,8 @@
 """Networks of many lanes at once: all parameters of a lane are one row of one tensor `theta` float32[L, P].
 
-A network is only a description of how a row is cut into layers; parameters are an argument. So a target network, a
-snapshot or a penalty is another [L, P] tensor, and the optimiser, the clipping and Polyak averaging are a few
-operations on whole rows. Lanes never mix: every operation is batched over the leading axis.
+A network only describes how a row is split into layers; parameters are an argument. So a target network, a snapshot
+or a penalty is another [L, P] tensor, and the optimiser, clipping and Polyak averaging are a few operations on whole
+rows. Lanes never mix: every operation is batched over the leading axis.
 """
 
 from __future__ import annotations
@@ -18,29 +18,26 @@ from torch.nn.functional import pad
 from crystalrl.random import Stream, Streams
 
 ROW = 256
-"""Rows are padded to a multiple of this, so that sums over a row are taken in pieces of fixed length."""
-WHOLE = 64
-"""Elements that are always computed as whole vectors."""
+"""Rows are padded to a multiple of this, so that a row is summed in pieces of fixed length."""
 SIGMA = 0.5
-"""Initial strength of noisy layers, over √fan_in (Fortunato et al. 2018)."""
+"""Initial noise scale of noisy layers, divided by √fan_in (Fortunato et al. 2018)."""
 FILTERS = {84: ((32, 8, 4), (64, 4, 2), (64, 3, 1)), 10: ((16, 3, 1),)}
-"""(channels, kernel, stride) of the convolutions for frames of at least this size (Mnih et al. 2015; Young and Tian
-2019)."""
+"""Smallest frame size → (channels, kernel, stride) of each convolution (Mnih et al. 2015; Young and Tian 2019)."""
 
 Tap = Callable[[int, Tensor, Tensor], Tensor]
-"""Sees (layer, input [L, B, in], output [L, B, out]) and returns the output to go on with. Of a convolution: the
+"""Takes (layer, input [L, B, in], output [L, B, out]) and returns the output to continue with. A convolution gives the
 patches and outputs [L, B·Q, …] at its Q positions."""
 Shape = tuple[int, ...]
 Layer = tuple[Tensor, Tensor]
 
 
 class LaneNetwork:
-    """A perceptron with ReLU on vectors (D,), or on frames (H, W, C) behind convolutions.
+    """A perceptron with ReLU on vectors (D,); on frames (H, W, C) convolutions come first.
 
-    `outputs` A numbers per head, each a distribution over `atoms` where there are several; the context chooses the
-    head. With `dueling`, two linear layers V and A and Q = V + A − mean A. With `layer_norm` every hidden layer is
-    normalised before ReLU (without own scale: the next layer has one). With `noisy` every linear layer also has
-    strengths of noise, that follow all weights in theta: without noise it is the plain network.
+    Each head has `outputs` A numbers, or A distributions over `atoms` if there are several; the context selects the
+    head. With `dueling`, two linear layers V and A give Q = V + A − mean A. With `layer_norm` every hidden layer is
+    normalised before ReLU (without a learnt scale: the next layer has one). With `noisy` every linear layer also has
+    noise scales, stored after all weights in theta; called without noise, it is the plain network.
 
     Invariant: `split(theta)` gives one (weight [L, in, out], bias [L, 1, out]) per layer, as views of theta.
     """
@@ -74,10 +71,10 @@ class LaneNetwork:
         self._sizes = [*sizes, self.size - self.used]
         self._shapes = [*self.layers, *noise]
         self.noise_size = sum(fan_in + fan_out for fan_in, fan_out in noise)
-        """Normal numbers [L, ·] that one noisy pass takes."""
+        """Standard normals per lane that one noisy pass takes."""
 
     def split(self, theta: Tensor) -> list[Layer]:
-        """(weight [L, in, out], bias [L, 1, out]) of every layer; then those of the noise, if there is any."""
+        """(weight [L, in, out], bias [L, 1, out]) of every layer, then of the noise scales, if there are any."""
         pieces = theta.split(self._sizes, dim=1)
         return [
             (pieces[2 * i].unflatten(1, shape), pieces[2 * i + 1].unsqueeze(1)) for i, shape in enumerate(self._shapes)
@@ -107,7 +104,7 @@ class LaneNetwork:
         return out if self.atoms > 1 else out.squeeze(-1)
 
     def _headed(self, out: Tensor, width: int, context: Tensor | None) -> Tensor:
-        """[L, B, width, atoms] of each sample's own head."""
+        """[L, B, width, atoms]: each sample's own head."""
         parts: Tensor = out.unflatten(-1, (self.heads, width, self.atoms))
         if self.heads == 1:
             return parts.squeeze(2)
@@ -133,7 +130,7 @@ class LaneNetwork:
 
 
 class _Pass:
-    """One pass through the layers, in order."""
+    """One forward pass; it takes the layers in order."""
 
     def __init__(self, network: LaneNetwork, layers: list[Layer], tap: Tap | None, noise: Tensor | None) -> None:
         self.network, self.layers, self.tap, self.at = network, layers, tap, 0
@@ -150,8 +147,8 @@ class _Pass:
         return out if self.tap is None else self.tap(index, x, out)
 
     def convolve(self, obs: Tensor) -> Tensor:
-        """float[L, B, D] of observations [L, B, …]: a convolution is a linear layer on patches, so that lanes fold
-        into one product and give the same bits alone as among others.
+        """Features float[L, B, D] of observations [L, B, …]. A convolution is a linear layer on patches, so that all
+        lanes are one batched product, and a lane gets the same bits alone and among others.
         """
         if len(self.network.inputs) == 1:
             return obs
@@ -168,7 +165,7 @@ class _Pass:
 
 
 def _convolutions(inputs: Shape) -> tuple[list[tuple[int, int, int]], list[tuple[int, int]], int]:
-    """The filters for observations of a shape, their (in, out) as linear layers on patches, and the width behind."""
+    """Filters for observations of this shape, their (in, out) as linear layers on patches, and the width after them."""
     if len(inputs) == 1:
         return [], [], inputs[0]
     if len(inputs) != 3 or min(inputs[:2]) < min(FILTERS):
@@ -183,7 +180,7 @@ def _convolutions(inputs: Shape) -> tuple[list[tuple[int, int, int]], list[tuple
 
 
 def _factors(network: LaneNetwork, noise: Tensor) -> Sequence[tuple[Tensor, Tensor]]:
-    """Factorised noise f(ε) = sign ε·√|ε| of every linear layer: [L, 1, in] and [L, 1, out]."""
+    """Factorised noise f(ε) = sign ε·√|ε| for every linear layer: [L, 1, in] and [L, 1, out]."""
     shaped = (noise.sign() * noise.abs().sqrt()).unsqueeze(1)
     linear = network.layers[len(network.filters) :]
     pieces = shaped.split([width for layer in linear for width in layer], dim=-1)
@@ -193,7 +190,7 @@ def _factors(network: LaneNetwork, noise: Tensor) -> Sequence[tuple[Tensor, Tens
 def lane_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """x [L, B, in] · weight [L, in, out] + bias [L, 1, out].
 
-    On CPU other widths than multiples of eight give other bits for one lane than for several, so they are filled up.
+    On CPU, widths that are no multiple of eight round differently for one lane than for several, so they are padded.
     """
     short = -weight.shape[-1] % 8
     if not short or x.device.type != "cpu":
@@ -201,19 +198,6 @@ def lane_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return torch.baddbmm(pad(bias, (0, short)), x, pad(weight, (0, short)))[..., :-short]
 
 
-def lanewise(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """A function of every element of x [L, …]; the same bits for one lane as for many.
-
-    On CPU whole vectors of elements and the rest behind them are computed by different code, which may round
-    differently; so each lane's elements are filled up to whole vectors.
-    """
-    flat = x.flatten(1)
-    short = -flat.shape[1] % WHOLE
-    if not short or x.device.type != "cpu":
-        return function(x.contiguous())
-    return function(pad(flat, (0, short)))[:, : flat.shape[1]].view_as(x)
-
-
 def row_norm(rows: Tensor) -> Tensor:
-    """Euclidean norm [L, 1] of rows [L, P], P a multiple of ROW; the same bits for one lane as for many."""
+    """Euclidean norm [L, 1] of rows [L, P], P a multiple of ROW; a lane gets the same bits alone and among others."""
     return rows.reshape(len(rows), -1, ROW).square().sum(-1).sum(-1, keepdim=True).sqrt()

@@ -1,6 +1,6 @@
 """Rainbow (Hessel et al. 2018), many lanes at once: double, dueling, noisy, C51 (Bellemare et al. 2017).
 
-Its n-step returns and priorities are the memory's: `n_step` is handed to it, and a prioritized memory makes it whole.
+The memory provides the other two parts: n-step returns (`n_step` is passed on to it) and, if prioritized, priorities.
 """
 
 from __future__ import annotations
@@ -10,52 +10,56 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crystalrl.agents.base import Spaces, plain, refuse
-from crystalrl.agents.exploration import mixed
-from crystalrl.agents.losses import Penalty, anchor_loss, squared, weighted, with_penalty
-from crystalrl.agents.values import ValueAgent, ValueParams
+from crystalrl.agents.base import Agent, Spaces, Update, prefixed, require, require_tensor
+from crystalrl.agents.dqn import ValueParams, value_network
+from crystalrl.agents.exploration import action_count, epsilon_greedy
+from crystalrl.agents.optimiser import clipped
+from crystalrl.losses import Penalty, anchor_losses, squared_error, weighted_mean, with_penalty
 from crystalrl.random import Stream, Streams
 from crystalrl.types import Batch, Evaluation
 
 
 @dataclass(frozen=True)
 class RainbowParams(ValueParams):
-    """Settings of the agent; `learning_rate` may be one number per lane."""
+    """Settings of Rainbow; `learning_rate` may be one number per lane."""
 
     n_step: int = 3
     low: float = -10.0
-    """Least return that can be told."""
+    """Lowest atom: smaller returns are clipped to it."""
     high: float = 10.0
-    """Largest return that can be told."""
+    """Highest atom: larger returns are clipped to it."""
     atoms: int = 51
-    """Returns between them that a distribution is made of."""
+    """Number of atoms of a return distribution, evenly spaced from low to high."""
     noisy: bool = True
     """Noise in the linear layers explores (Fortunato et al. 2018); then no random actions are needed."""
     dueling: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse(
-            self,
-            {
-                "high": (self.high > self.low, f"a number above low = {self.low}"),
-                "atoms": (self.atoms >= 2, "a whole number ≥ 2"),
-            },
-        )
+        rules = {
+            "high": (self.high > self.low, f"a number above low = {self.low}"),
+            "atoms": (self.atoms >= 2, "a whole number ≥ 2"),
+        }
+        require(self, rules)
 
 
-class Rainbow(ValueAgent):
-    """L learners side by side."""
+class Rainbow(Agent):
+    """L learners in parallel: distributional Q network `theta` and target network `target`, both [L, P]."""
 
     params: RainbowParams
 
     def __init__(self, spaces: Spaces, params: RainbowParams, streams: Streams) -> None:
-        super().__init__(spaces, params, streams, params.atoms, params.noisy)
+        self.params, self.streams, self.actions = params, streams, action_count(spaces)
+        self.network = value_network(spaces, params, params.atoms, params.noisy)
+        self.anchors = {"q": (self.actions,)}
+        self.theta = self.network.initial(streams).requires_grad_()
+        self.target = self.theta.detach().clone()
+        self.optimiser = params.adam(self.target)
         self.returns = torch.linspace(params.low, params.high, params.atoms, device=streams.device)
-        """What each atom stands for."""
+        """The return that each atom stands for, [M]."""
 
     def _noise(self) -> Tensor | None:
-        """Normals for one noisy pass; one tick."""
+        """Standard normals for one noisy pass; the stream advances by one tick."""
         if not self.params.noisy:
             return None
         return self.streams.normal(Stream.EXPLORE, self.network.noise_size).to(torch.float32)
@@ -71,50 +75,68 @@ class Rainbow(ValueAgent):
 
     @torch.no_grad()
     def act(self, obs: Tensor, epsilon: Tensor, context: Tensor | None = None) -> Tensor:
-        """Best actions int64[L, E] under fresh noise; random with probability epsilon."""
+        """Best actions int64[L, E] under new noise; random with probability epsilon."""
         best = self._means(self.network(self.theta, obs, context, noise=self._noise())).argmax(-1)
-        return mixed(best, epsilon, self.actions, self.streams)
+        return epsilon_greedy(best, epsilon, self.actions, self.streams)
+
+    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
+        """One gradient step per lane, and one step of the target network."""
+        loss, td_error = self.loss(batch, method)
+        (gradient,) = torch.autograd.grad(loss.sum(), self.theta)
+        gradient, norm = clipped(gradient, self.params.clip)
+        self.optimiser.step(self.theta, gradient)
+        with torch.no_grad():
+            self.target.lerp_(self.theta, self.params.target_rate)
+        return Update(td_error.detach(), loss.detach(), norm)
+
+    def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
+        """What `update` minimises [L]: weighted cross-entropy + anchor loss + the method's penalty; and TD errors
+        [L, B].
+        """
+        q, td_error, cross_entropy = self._td_errors(batch, self._noise(), self._noise())
+        loss = weighted_mean(cross_entropy, batch.weight)
+        if batch.anchor is not None:
+            loss = loss + anchor_losses({"q": q}, batch.anchor, {"q": self._scaled_distance})
+        return with_penalty(loss, method, self.theta), td_error
+
+    def _td_errors(self, batch: Batch, online: Tensor | None, target: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Q values [L, B, A], TD errors of the means [L, B], cross-entropies [L, B], under two noises."""
+        logits = self.network(self.theta, require_tensor(batch.obs), batch.context, noise=online)
+        taken = batch.action[..., None, None].expand(-1, -1, 1, self.params.atoms)
+        wanted, own = self.td_target(batch, online, target), logits.gather(2, taken).squeeze(2)
+        q = self._means(logits)
+        td_error = (wanted * self.returns).sum(-1) - q.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
+        return q, td_error, -(wanted * own.log_softmax(-1)).sum(-1)
 
     @torch.no_grad()
     def td_target(self, batch: Batch, online: Tensor | None, target: Tensor | None) -> Tensor:
         """Distribution [L, B, M] of r + discount · Z_target(s′, argmax Q_online(s′)), under two noises."""
-        then = plain(batch.next_obs)
-        future = self.network(self.target, then, batch.context, noise=target)
-        choice = self.network(self.theta, then, batch.context, noise=online) if self.params.double else future
+        next_obs = require_tensor(batch.next_obs)
+        future = self.network(self.target, next_obs, batch.context, noise=target)
+        choice = self.network(self.theta, next_obs, batch.context, noise=online) if self.params.double else future
         best = self._means(choice).argmax(-1)[..., None, None].expand(-1, -1, 1, self.params.atoms)
-        share = future.gather(2, best).squeeze(2).softmax(-1)
-        return self.projected(share, batch.reward, batch.discount)
+        probability = future.gather(2, best).squeeze(2).softmax(-1)
+        return self.projected(probability, batch.reward, batch.discount)
 
-    def projected(self, share: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
-        """Probabilities [L, B, M] of r + discount · z, shared between the nearest atoms."""
+    def projected(self, probability: Tensor, reward: Tensor, discount: Tensor) -> Tensor:
+        """Probabilities [L, B, M] of r + discount · z, divided between the nearest atoms."""
         p = self.params
         moved = (reward.unsqueeze(-1) + discount.unsqueeze(-1) * self.returns).clamp(p.low, p.high)
         gap = (p.high - p.low) / (p.atoms - 1)
-        near = (1 - (moved.unsqueeze(-1) - self.returns).abs() / gap).clamp_min(0)
-        return (share.unsqueeze(-1) * near).sum(-2)
+        share = (1 - (moved.unsqueeze(-1) - self.returns).abs() / gap).clamp_min(0)
+        return (probability.unsqueeze(-1) * share).sum(-2)
 
-    def _judge(self, batch: Batch, online: Tensor | None, target: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Q values [L, B, A], TD errors of the means [L, B], cross-entropies [L, B]."""
-        logits = self.network(self.theta, plain(batch.obs), batch.context, noise=online)
-        taken = batch.action[..., None, None].expand(-1, -1, 1, self.params.atoms)
-        goal, own = self.td_target(batch, online, target), logits.gather(2, taken).squeeze(2)
-        q = self._means(logits)
-        td_error = (goal * self.returns).sum(-1) - q.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
-        return q, td_error, -(goal * own.log_softmax(-1)).sum(-1)
-
-    def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
-        q, td_error, entropy = self._judge(batch, self._noise(), self._noise())
-        loss = weighted(entropy, batch.weight)
-        if batch.anchor is not None:
-            loss = loss + anchor_loss({"q": q}, batch.anchor, {"q": self._apart})
-        return with_penalty(loss, method, self.theta), td_error
-
-    def _apart(self, mean: Tensor, held: Tensor) -> Tensor:
-        """Squared distance of means [L, B] in units of the support's deviation: the loss it joins knows no others."""
-        return squared(mean, held) * 12 / (self.params.high - self.params.low) ** 2
+    def _scaled_distance(self, mean: Tensor, target: Tensor) -> Tensor:
+        """Squared error of the means [L, B], divided by the variance of a uniform return in [low, high]: the
+        cross-entropy does not depend on the scale of returns either.
+        """
+        return squared_error(mean, target) * 12 / (self.params.high - self.params.low) ** 2
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:
-        """TD errors [L, B] of the means and what can be anchored, {"q": [L, B, A]} the means, without noise."""
-        q, td_error, _ = self._judge(batch, None, None)
+        """TD errors [L, B] of the means, and the outputs that can be anchored, {"q": [L, B, A]}; without noise."""
+        q, td_error, _ = self._td_errors(batch, None, None)
         return Evaluation(td_error, {"q": q})
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"theta": self.theta, "target": self.target, **prefixed("optimiser", self.optimiser)}

@@ -7,41 +7,41 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, plain, prefixed, refuse
+from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, prefixed, require, require_tensor
 from crystalrl.agents.critics import TwinCritics, policy_network
-from crystalrl.agents.exploration import box, fixed_normals, mixed, normals
-from crystalrl.agents.losses import Penalty, anchor_loss, weighted, with_penalty
-from crystalrl.agents.networks import lanewise
+from crystalrl.agents.exploration import action_size, epsilon_greedy, fixed_normals, normals
+from crystalrl.lanes import lanewise
+from crystalrl.losses import Penalty, anchor_loss, weighted_mean, with_penalty
 from crystalrl.random import Streams
 from crystalrl.types import Batch, Evaluation
 
 
 @dataclass(frozen=True)
 class TD3Params(AgentParams):
-    """Settings of the agent; `learning_rate` may be one number per lane."""
+    """Settings of TD3; `learning_rate` may be one number per lane."""
 
     noise: float = 0.1
-    """Standard deviation of what is added to actions while exploring."""
+    """Standard deviation of the noise that is added to actions while exploring."""
     target_noise: float = 0.2
-    """The same, of the next action that a TD target values."""
+    """Standard deviation of the noise on the next action in a TD target."""
     target_clip: float = 0.5
-    """Largest such noise."""
+    """Largest magnitude of the noise on the next action."""
     delay: int = 2
-    """Updates of the critics between two of the policy and the target networks."""
+    """Updates of the critics per update of the policy and the target networks."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        wanted = {name: (getattr(self, name) >= 0, "a number ≥ 0") for name in ("noise", "target_noise", "target_clip")}
-        refuse(self, {**wanted, "delay": (self.delay >= 1, "a whole number ≥ 1")})
+        rules = {name: (getattr(self, name) >= 0, "a number ≥ 0") for name in ("noise", "target_noise", "target_clip")}
+        require(self, {**rules, "delay": (self.delay >= 1, "a whole number ≥ 1")})
 
 
 class TD3(Agent):
-    """L learners side by side: policy `theta` [L, P] and `critics` [2L, P′], each with its target."""
+    """L learners in parallel: policy `theta` [L, P] and `critics` [2L, P′], each with its target network."""
 
     params: TD3Params
 
     def __init__(self, spaces: Spaces, params: TD3Params, streams: Streams) -> None:
-        self.params, self.streams, self.size = params, streams, box(spaces)
+        self.params, self.streams, self.size = params, streams, action_size(spaces)
         self.network, self.twins = policy_network(spaces, params, 1), TwinCritics(spaces, params)
         self.anchors = {"policy": (self.size,), "q": (2,)}
         self.theta = self.network.initial(streams).requires_grad_()
@@ -49,7 +49,7 @@ class TD3(Agent):
         self.theta_target, self.critics_target = self.theta.detach().clone(), self.critics.detach().clone()
         self.optimisers = {"policy": params.adam(self.theta), "critic": params.adam(self.critics, copies=2)}
         self.branches = streams.device.type == "cpu"
-        """Whether updates that leave the policy alone skip it; a graph on a device computes it and does not move."""
+        """Whether updates that do not move the policy skip its gradient; a CUDA graph cannot branch."""
 
     def policy(self, theta: Tensor, obs: Tensor, context: Tensor | None) -> Tensor:
         """Actions [L, B, A] in [−1, 1]."""
@@ -62,51 +62,51 @@ class TD3(Agent):
 
     @torch.no_grad()
     def act(self, obs: Tensor, epsilon: Tensor, context: Tensor | None = None) -> Tensor:
-        """Actions [L, E, A] of the policy with noise; a uniform one with probability epsilon."""
+        """The policy's actions [L, E, A] plus noise; uniform with probability epsilon."""
         noise = self.params.noise * normals(self.streams, obs, self.size)
-        return mixed((self.greedy(obs, context) + noise).clamp(-1, 1), epsilon, 0, self.streams)
+        return epsilon_greedy((self.greedy(obs, context) + noise).clamp(-1, 1), epsilon, 0, self.streams)
 
     @torch.no_grad()
     def td_target(self, batch: Batch, noise: Tensor) -> Tensor:
         """[L, B]: r + discount · min Q_target(s′, a′), a′ the target policy's action with clipped noise."""
-        then, clip = plain(batch.next_obs), self.params.target_clip
-        smooth = (self.params.target_noise * noise).clamp(-clip, clip)
-        action = (self.policy(self.theta_target, then, batch.context) + smooth).clamp(-1, 1)
-        value = self.twins(self.critics_target, then, action, batch.context).amin(-1)
+        next_obs, clip = require_tensor(batch.next_obs), self.params.target_clip
+        clipped_noise = (self.params.target_noise * noise).clamp(-clip, clip)
+        action = (self.policy(self.theta_target, next_obs, batch.context) + clipped_noise).clamp(-1, 1)
+        value = self.twins(self.critics_target, next_obs, action, batch.context).amin(-1)
         return batch.reward + batch.discount * value
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """What the critics lower [L]: weighted TD loss + anchor loss; and the mean |TD error| of the twins [L, B]."""
-        obs = plain(batch.obs)
-        goal = self.td_target(batch, normals(self.streams, obs, self.size)).unsqueeze(-1)
+        """What the critics minimise [L]: weighted TD loss + anchor loss; and the twins' mean |TD error| [L, B]."""
+        obs = require_tensor(batch.obs)
+        target = self.td_target(batch, normals(self.streams, obs, self.size)).unsqueeze(-1)
         q = self.twins(self.critics, obs, batch.action, batch.context)
-        td_error = goal - q
-        loss = weighted(0.5 * td_error.square().sum(-1), batch.weight)
+        td_error = target - q
+        loss = weighted_mean(0.5 * td_error.square().sum(-1), batch.weight)
         if batch.anchor is not None and "q" in batch.anchor:
-            loss = loss + anchor_loss({"q": q}, {"q": batch.anchor["q"]})
+            loss = loss + anchor_loss(q, batch.anchor["q"])
         return loss, td_error.detach().abs().mean(-1)
 
     def policy_loss(self, batch: Batch, method: Penalty | None = None) -> Tensor:
-        """What the policy lowers [L]: −Q₁ of its actions + anchor loss + the method's penalty."""
-        obs = plain(batch.obs)
+        """What the policy minimises [L]: −Q₁ of its actions + anchor loss + the method's penalty."""
+        obs = require_tensor(batch.obs)
         action = self.policy(self.theta, obs, batch.context)
         loss = -self.twins(self.critics.detach(), obs, action, batch.context)[..., 0].mean(-1)
         if batch.anchor is not None and "policy" in batch.anchor:
-            loss = loss + anchor_loss({"policy": action}, {"policy": batch.anchor["policy"]})
+            loss = loss + anchor_loss(action, batch.anchor["policy"])
         return with_penalty(loss, method, self.theta)
 
     def update(self, batch: Batch, method: Penalty | None = None) -> Update:
-        """One gradient step of the critics per lane; every `delay` of them one of the policy and the targets."""
+        """One gradient step of the critics per lane; every `delay` of them, one of policy and target networks."""
         loss, td_error = self.loss(batch)
         (gradient,) = torch.autograd.grad(loss.sum(), self.critics)
         self.optimisers["critic"].step(self.critics, gradient)
         now = self.optimisers["critic"].steps % self.params.delay == 0
         if not self.branches or bool(now):
-            self._follow(batch, method, now.to(torch.float32))
+            self._update_policy(batch, method, now.to(torch.float32))
         return Update(td_error, loss.detach())
 
-    def _follow(self, batch: Batch, method: Penalty | None, now: Tensor) -> None:
-        """Move the policy uphill and the targets after, where `now` is 1."""
+    def _update_policy(self, batch: Batch, method: Penalty | None, now: Tensor) -> None:
+        """One step of the policy and the target networks, if the scalar `now` is 1; none if it is 0."""
         (gradient,) = torch.autograd.grad(self.policy_loss(batch, method).sum(), self.theta)
         self.optimisers["policy"].step(self.theta, gradient, now)
         with torch.no_grad():
@@ -115,11 +115,11 @@ class TD3(Agent):
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:
-        """Mean |TD error| of the twins [L, B], and what can be anchored: q [L, B, 2], policy [L, B, A].
+        """Mean |TD error| of the twins [L, B], and the outputs that can be anchored: q [L, B, 2], policy [L, B, A].
 
-        Its noise depends on the number of updates alone, so asking changes nothing.
+        Its noise depends on the number of updates alone, so it changes nothing.
         """
-        obs = plain(batch.obs)
+        obs = require_tensor(batch.obs)
         noise = fixed_normals(self.streams, self.optimisers["critic"].steps, obs, self.size)
         q = self.twins(self.critics, obs, batch.action, batch.context)
         error = (self.td_target(batch, noise).unsqueeze(-1) - q).abs().mean(-1)

@@ -1,111 +1,120 @@
-"""Access to the loops that work on CPU, `crystalrl.backends.numba_tree` (numba) or `crystalrl.backends.numpy_tree` (NumPy), to the kernels for
-CUDA, `crystalrl.backends.triton_kernels` (Triton), and what they share.
+"""How tensors of a device are computed with: one `Backend` per device, chosen by `backend_for`.
 
-numba and Triton are optional and cost a second to load, so they are loaded when the first memory is built.
+CPU has numba (compiled loops) or NumPy, CUDA has Triton or torch. torch works everywhere and is the readable reference;
+tests run every backend on CPU, Triton by its interpreter. numba and Triton are optional and take a second to load, so
+they are loaded when the first memory is built.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from functools import cache
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
 from types import ModuleType
 
-import numpy as np
 import torch
-from torch import Tensor
 
-GOLDEN = 0x9E3779B97F4A7C15
-MIX_1, MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-"""Constants of SplitMix64."""
-MASK = (1 << 64) - 1
+from crystalrl.backends.protocols import Pairs, TreeKind, Writes
 
-FAN = 16
-"""Children of a node in the trees of draw weights on CPU."""
-UNLABELLED = 255
-"""Label of a slot that belongs to no stratum."""
+__all__ = ["Backend", "backend_for"]
 
-BELOW_ONE = 1 - 2.0**-53
-"""x · BELOW_ONE < x for every normal float64 x > 0: keeps a rounded remainder inside its node."""
+VARIABLE = "CRYSTALRL_BACKEND"
+"""Environment variable: auto, or the name of a backend, which is then used for every device that it works on."""
 
 
-def mix_int(x: int) -> int:
-    """The SplitMix64 output function of one unsigned Python integer."""
-    x &= MASK
-    x = ((x ^ (x >> 30)) * MIX_1) & MASK
-    x = ((x ^ (x >> 27)) * MIX_2) & MASK
-    return x ^ (x >> 31)
+@dataclass(frozen=True)
+class Backend:
+    """Operations on tensors of one device. None stands for torch's own operations."""
+
+    name: str
+    tree: TreeKind
+    writes: Writes
+    streams: ModuleType | None = None
+    """`fill_uniform` and `fill_integers` of NumPy arrays."""
+    pairs: Pairs | None = None
+    graph: ModuleType | None = None
+    """Loops over neighbour lists: `numba_graph`."""
+    adam: Callable[..., None] | None = None
+    """`triton_adam.step`."""
+
+    @property
+    def on_host(self) -> bool:
+        """Whether it works on NumPy views, on CPU: then values can be looked at without waiting for a device."""
+        return self.streams is not None
 
 
-def signed(value: int) -> int:
-    """The int64 with the bits of an unsigned 64-bit integer."""
-    value &= MASK
-    return value - (1 << 64) if value >> 63 else value
-
-
-@cache
-def load() -> ModuleType:
-    """The compiled loops, or the plain ones where numba is missing or switched off (CRYSTALRL_NUMBA=0)."""
-    from crystalrl.backends import numpy_tree as plain
-
-    if os.environ.get("CRYSTALRL_NUMBA", "1") == "0":
-        return plain
-    try:
-        from crystalrl.backends import numba_tree as compiled
-    except ImportError:
-        return plain
-    return compiled
-
-
-def of(device: torch.device) -> ModuleType | None:
-    """The loops for tensors of a device; None stands for torch's own operations."""
-    return load() if device.type == "cpu" and fused_for(device) is None else None
-
-
-def fused_for(device: torch.device) -> ModuleType | None:
-    """Triton's kernels for tensors of a device; None where there are none, or none wanted (CRYSTALRL_TRITON=0).
-
-    CRYSTALRL_TRITON=cpu, with TRITON_INTERPRET=1, is for tests: memories on CPU then compute as on CUDA.
-    """
-    wanted = os.environ.get("CRYSTALRL_TRITON", "1")
-    return _triton(device) if wanted != "0" and device.type == ("cpu" if wanted == "cpu" else "cuda") else None
+def backend_for(device: torch.device) -> Backend:
+    """The backend for tensors of a device, by CRYSTALRL_BACKEND."""
+    wanted = os.environ.get(VARIABLE, "auto")
+    if wanted != "auto" and wanted not in _BUILD:
+        raise ValueError(f"{VARIABLE}: wanted auto or one of {', '.join(_BUILD)}, got {wanted!r}")
+    return _chosen(wanted, device)
 
 
 @cache
-def _triton(device: torch.device) -> ModuleType | None:
-    try:
-        from crystalrl.backends import triton_kernels as fused
-    except ImportError:
-        return None
-    try:
-        fused.probe(device)
-    except Exception as error:
-        warnings.warn(f"Triton does not work on {device}, so draws take longer there: {error}", stacklevel=2)
-        return None
-    return fused
+def _chosen(wanted: str, device: torch.device) -> Backend:
+    possible = {"cpu": ["numba", "numpy", "torch"], "cuda": ["triton", "torch"]}.get(device.type, ["torch"])
+    if device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1":
+        possible.append("triton")
+    if wanted in possible:
+        return _built(wanted, device)
+    for name in possible:
+        try:
+            return _built(name, device)
+        except ImportError:
+            continue
+        except Exception as error:
+            warnings.warn(f"{name} does not work on {device}, so draws take longer there: {error}", stacklevel=3)
+    raise AssertionError("torch is always possible")
 
 
-def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """`torch.zeros`; on CPU in NumPy's memory, which asks the system for large pages: scattered reads miss less."""
-    if device.type != "cpu":
-        return torch.zeros(shape, dtype=dtype, device=device)
-    return torch.from_numpy(np.empty(shape, str(dtype).removeprefix("torch."))).zero_()
+def _built(name: str, device: torch.device) -> Backend:
+    backend = _BUILD[name]()
+    if name == "triton":
+        from crystalrl.backends import triton_writes
+
+        triton_writes.probe(device)
+    return backend
 
 
-def compiled_for(device: torch.device) -> ModuleType | None:
-    """The compiled loops, where there are any: some have no plain twin, because in NumPy they would gain nothing."""
-    loops = of(device)
-    return loops if loops is not None and hasattr(loops, "jit") else None
+def _numpy() -> Backend:
+    from crystalrl.backends import numpy_tree
+
+    return _on_host("numpy", numpy_tree)
 
 
-def pairs_for(device: torch.device) -> ModuleType | None:
-    """The kernels over all pairs of experiences, `fused.pairs` or `compiled_pairs`; None: torch's own operations."""
-    fused = fused_for(device)
-    if fused is not None:
-        pairs: ModuleType = fused.pairs
-        return pairs
-    if compiled_for(device) is None:
-        return None
-    from crystalrl.backends import numba_pairs as compiled_pairs
+def _numba() -> Backend:
+    from crystalrl.backends import numba_graph, numba_pairs, numba_tree
 
-    return compiled_pairs
+    pairs = Pairs(numba_pairs.nearest, numba_pairs.tally, numba_pairs.votes)
+    return _on_host("numba", numba_tree, pairs, numba_graph)
+
+
+def _on_host(name: str, loops: ModuleType, pairs: Pairs | None = None, graph: ModuleType | None = None) -> Backend:
+    from crystalrl.backends.cpu_tree import ARITY, CpuTree
+    from crystalrl.backends.cpu_writes import CpuWrites
+
+    tree = TreeKind(partial(CpuTree, loops), ARITY, loops.TOP, ordered=True)
+    return Backend(name, tree, CpuWrites(loops), loops, pairs, graph)
+
+
+def _torch() -> Backend:
+    from crystalrl.backends import torch_tree, torch_writes
+
+    tree = TreeKind(torch_tree.TorchTree, torch_tree.ARITY, torch_tree.TOP, ordered=False)
+    return Backend("torch", tree, torch_writes)
+
+
+def _triton() -> Backend:
+    from crystalrl.backends import triton_adam, triton_pairs, triton_writes
+    from crystalrl.backends.triton_operations import TritonTree
+    from crystalrl.backends.triton_tree import ARITY, TOP
+
+    pairs = Pairs(triton_pairs.nearest, triton_pairs.tally, None)
+    tree = TreeKind(TritonTree, ARITY, TOP, ordered=False)
+    return Backend("triton", tree, triton_writes, pairs=pairs, adam=triton_adam.step)
+
+
+_BUILD: dict[str, Callable[[], Backend]] = {"numba": _numba, "numpy": _numpy, "torch": _torch, "triton": _triton}

@@ -1,7 +1,8 @@
-"""Numba loops over kept neighbour lists: who is near whom, found through common company. See `memory.company`.
+"""Numba loops over neighbour lists, and searches through the graph they form. See `memory.neighbours.refine`.
 
-graph = (lists i32[N, K], start i64[N + 1], hosts i32[M]): slot j stands in the lists of hosts[start[j]:start[j + 1]].
-space = (points [N, D], states [N, D], scale f32[D]): lists of slot i hold states near its point.
+graph = (lists i32[N, K], start i64[N + 1], reverse i32[M]): the lists of the slots reverse[start[j]:start[j + 1]], the
+reverse neighbours of slot j, name it.
+space = (points [N, D], states [N, D], scale f32[D]): the list of slot i names states near point i.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ fast = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
 
 
 @jit
-def reverse(lists: Any, start: Any, hosts: Any) -> None:
-    """Fill start and hosts of the graph from its lists."""
+def fill_reverse(lists: Any, start: Any, reverse: Any) -> None:
+    """Fill start and reverse of a graph from its lists."""
     start[:] = 0
     for i in range(lists.shape[0]):
         for j in lists[i]:
@@ -29,20 +30,21 @@ def reverse(lists: Any, start: Any, hosts: Any) -> None:
     for i in range(lists.shape[0]):
         for j in lists[i]:
             if j >= 0:
-                hosts[next_free[j]] = i
+                reverse[next_free[j]] = i
                 next_free[j] += 1
 
 
 @jit
-def forget(lists: Any, gone: Any) -> None:
-    """Take the slots that are gone, bool[N], out of the lists; what stays moves up. Their own lists are cleared."""
+def remove(lists: Any, removed: Any) -> None:
+    """Take the removed slots, bool[W], and those beyond W out of the lists; later entries move up. Their own lists are
+    cleared."""
     for i in range(lists.shape[0]):
         kept = 0
         for x in range(lists.shape[1]):
             j = lists[i, x]
             if j < 0:
                 break
-            if not gone[j] and not gone[i]:
+            if j < len(removed) and not removed[j] and not removed[i]:
                 lists[i, kept] = j
                 kept += 1
         for x in range(kept, lists.shape[1]):
@@ -52,8 +54,8 @@ def forget(lists: Any, gone: Any) -> None:
 
 
 @fast
-def _apart(point: Any, states: Any, j: int, scale: Any) -> Any:
-    """Squared distance of a point (divided by the deviations) to the state of slot j."""
+def _squared_distance(point: Any, states: Any, j: int, scale: Any) -> Any:
+    """Squared distance of a point (already scaled) to the state of slot j."""
     total = np.float32(0)
     for d in range(len(scale)):
         gap = np.float32(states[j, d]) * scale[d] - point[d]
@@ -62,100 +64,101 @@ def _apart(point: Any, states: Any, j: int, scale: Any) -> Any:
 
 
 @jit
-def _insert(names: Any, far: Any, fresh: Any, held: int, j: int, apart: Any) -> int:
-    """Put slot j into names, nearest first, if it is near enough; how many there are then."""
+def _keep_if_near(names: Any, far: Any, pending: Any, held: int, j: int, apart: Any) -> int:
+    """Put slot j into names, nearest first, if it is near enough; the number of names then."""
     if held == len(names) and apart >= far[held - 1]:
         return held
     at = min(held, len(names) - 1)
     while at > 0 and far[at - 1] > apart:
-        names[at], far[at], fresh[at] = names[at - 1], far[at - 1], fresh[at - 1]
+        names[at], far[at], pending[at] = names[at - 1], far[at - 1], pending[at - 1]
         at -= 1
-    names[at], far[at], fresh[at] = j, apart, True
+    names[at], far[at], pending[at] = j, apart, True
     return min(held + 1, len(names))
 
 
 @jit
-def walk(graph: Any, space: Any, who: Any, starts: Any, limits: Any, out: Any) -> None:
-    """States nearest to the points of slots who i64[P]: out i32[P, R], nearest first, −1 for none; never who itself.
+def search(graph: Any, space: Any, slots: Any, starts: Any, limits: Any, out: Any) -> None:
+    """Greedy graph search: states nearest to the points of slots i64[P] → out i32[P, R], nearest first, −1 for none;
+    never the slot itself.
 
-    From starts i32[P, T] (−1: none), and from the company of the slot itself if `own`, on to the company of the nearest
-    found so far: the members of up to `few` lists in which it stands; until nothing new is near, or `most` states have
-    been looked at. limits = (most, few, turn, own); which lists come first changes with the turn.
+    It begins with starts i32[P, T] (−1: none) and, if `own`, with the slot itself, and expands the nearest state not
+    yet expanded: it visits the members of up to `few` lists that name it. It ends when every state found is expanded,
+    or after `most` visits. limits = (most, few, turn, own); which lists come first changes with the turn.
     """
-    lists, start, hosts = graph
+    lists, start, reverse = graph
     points, states, scale = space
     most, few, turn, own = limits
-    far, fresh = np.empty(out.shape[1], np.float32), np.empty(out.shape[1], np.bool_)
+    far, pending = np.empty(out.shape[1], np.float32), np.empty(out.shape[1], np.bool_)
     point, seen = np.empty(len(scale), np.float32), np.zeros(lists.shape[0], np.int32)
-    for p in range(len(who)):
-        me, held, looked, names = who[p], 0, 0, out[p]
-        seen[me] = p + 1
+    for p in range(len(slots)):
+        slot, held, visits, names = slots[p], 0, 0, out[p]
+        seen[slot] = p + 1
         names[:] = -1
         for d in range(len(scale)):
-            point[d] = np.float32(points[me, d]) * scale[d]
+            point[d] = np.float32(points[slot, d]) * scale[d]
         for j in starts[p]:
             if j >= 0 and seen[j] != p + 1:
                 seen[j] = p + 1
-                held = _insert(names, far, fresh, held, j, _apart(point, states, j, scale))
-        member, at = me, -1
+                held = _keep_if_near(names, far, pending, held, j, _squared_distance(point, states, j, scale))
+        expanded, at = slot, -1
         if not own:
-            member, at = -1, 0
-        while looked < most:
+            expanded, at = -1, 0
+        while visits < most:
             if at >= 0:
-                while at < held and not fresh[at]:
+                while at < held and not pending[at]:
                     at += 1
                 if at >= held:
                     break
-                fresh[at] = False
-                member = names[at]
-            count = start[member + 1] - start[member]
+                pending[at] = False
+                expanded = names[at]
+            count = start[expanded + 1] - start[expanded]
             for x in range(min(few, count)):
-                host = hosts[start[member] + (turn + x) % count]
-                for j in lists[host]:
+                owner = reverse[start[expanded] + (turn + x) % count]
+                for j in lists[owner]:
                     if j < 0:
                         break
                     if seen[j] != p + 1:
                         seen[j] = p + 1
-                        looked += 1
-                        held = _insert(names, far, fresh, held, j, _apart(point, states, j, scale))
+                        visits += 1
+                        held = _keep_if_near(names, far, pending, held, j, _squared_distance(point, states, j, scale))
             at = 0
 
 
 @jit
-def introduce(graph: Any, space: Any, new: Any, hints: Any) -> None:
-    """Offer slots new i64[P] to the lists in which their hints i32[P, T] (−1: none) stand; each list keeps the nearest.
+def insert(graph: Any, space: Any, new: Any, hints: Any) -> None:
+    """Offer slots new i64[P] to the lists that name their hints i32[P, T] (−1: none); each list keeps the nearest.
 
-    A list takes none that is farther than its last, even if it has room: so it names the nearest, however many it has
-    lost, and its length says when to look for more. Lists change, the rest of the graph does not: newcomers are not
+    A list takes no slot that is farther than its last, even if it has room. So it names the nearest ones, however many
+    it has lost, and its length says when to renew it. Lists change, the rest of the graph does not: new slots are not
     found through one another.
     """
-    lists, start, hosts = graph
+    lists, start, reverse = graph
     points, states, scale = space
     point, seen = np.empty(len(scale), np.float32), np.zeros(lists.shape[0], np.int32)
     room = lists.shape[1]
     for p in range(len(new)):
-        guest = new[p]
-        seen[guest] = p + 1
+        slot = new[p]
+        seen[slot] = p + 1
         for hint in hints[p]:
             if hint < 0:
                 continue
-            for host in hosts[start[hint] : start[hint + 1]]:
-                if seen[host] == p + 1:
+            for owner in reverse[start[hint] : start[hint + 1]]:
+                if seen[owner] == p + 1:
                     continue
-                seen[host] = p + 1
-                mine, held, known = lists[host], room, False
+                seen[owner] = p + 1
+                names, held, known = lists[owner], room, False
                 for d in range(len(scale)):
-                    point[d] = np.float32(points[host, d]) * scale[d]
+                    point[d] = np.float32(points[owner, d]) * scale[d]
                 for x in range(room):
-                    known = known or mine[x] == guest
-                    if mine[x] < 0:
+                    known = known or names[x] == slot
+                    if names[x] < 0:
                         held = x
                         break
-                apart = _apart(point, states, guest, scale)
-                if known or (held > 0 and apart >= _apart(point, states, mine[held - 1], scale)):
+                apart = _squared_distance(point, states, slot, scale)
+                if known or (held > 0 and apart >= _squared_distance(point, states, names[held - 1], scale)):
                     continue
                 at = min(held, room - 1)
-                while at > 0 and _apart(point, states, mine[at - 1], scale) > apart:
-                    mine[at] = mine[at - 1]
+                while at > 0 and _squared_distance(point, states, names[at - 1], scale) > apart:
+                    names[at] = names[at - 1]
                     at -= 1
-                mine[at] = guest
+                names[at] = slot

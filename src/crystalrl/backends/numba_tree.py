@@ -1,7 +1,9 @@
-"""Numba twins of the hot loops on CPU. Reached through `kernels.load()`, because importing this compiles.
+"""The hot loops on CPU, compiled by numba: random numbers, and sum trees as NumPy arrays.
 
-Each function has a twin of the same name in `crystalrl.backends.numpy_tree`; tests compare the two on the same random numbers. (The
-loops over neighbour lists are in `crystalrl.backends.numba_graph`; their twins are in the tests.)
+Each function has a twin of the same name in `numpy_tree`; tests compare the two on the same random numbers.
+
+tree = (weight f32[L, N], label u8[L, N or 0], sums f64[L, S, M], generations i32[L, N, 2], offsets i64[levels]), as in
+`TreeTensors`.
 """
 
 from __future__ import annotations
@@ -11,13 +13,16 @@ from typing import Any
 import numba
 import numpy as np
 
-from crystalrl.backends import BELOW_ONE, FAN, GOLDEN, MIX_1, MIX_2, UNLABELLED
+from crystalrl.backends.cpu_tree import ARITY
+from crystalrl.backends.protocols import BELOW_ONE, UNLABELLED, Weighting
+from crystalrl.backends.splitmix import GOLDEN, MIX_1, MIX_2
 
 TOP = 1
-"""A walk begins at a single root."""
+"""Most nodes of the highest level: a draw begins at a single root."""
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 golden, mix_1, mix_2 = np.uint64(GOLDEN), np.uint64(MIX_1), np.uint64(MIX_2)
+BASE_ROOT_C, C = int(Weighting.BASE_ROOT_C), int(Weighting.C)
 s30, s27, s31, s11, one = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11), np.uint64(1)
 
 
@@ -70,24 +75,23 @@ def below(slot: Any, number: Any) -> bool:
 
 
 @jit
-def holds(label: Any, claims: Any, slot: Any) -> bool:
-    """Whether every slot [L, B] is labelled, or was when it was drawn."""
+def holds(label: Any, generations: Any, slot: Any) -> bool:
+    """Whether every slot [L, B] has a label, or had one when it was drawn."""
     for lane in range(slot.shape[0]):
         for b in range(slot.shape[1]):
-            if label[lane, slot[lane, b]] == UNLABELLED and claims[lane, slot[lane, b], 1] < 0:
+            if label[lane, slot[lane, b]] == UNLABELLED and generations[lane, slot[lane, b], 1] < 0:
                 return False
     return True
 
 
 @jit
 def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
-    """Draw one slot per uniform; slot and share [L, B].
+    """Draw one slot per uniform f64[L, B] from its stratum u8[L, B]; slot i64 and share f64 [L, B] are written.
 
-    tree = (weight f32[L, N], label u8[L, N], sums f64[L, S, M], claims i32[L, N, 2], offsets). Level by level for the
-    whole batch, not draw by draw: then the cache misses of different draws overlap. Children are counted without a
-    branch, because where a draw falls cannot be predicted.
+    Level by level for the whole batch, not draw by draw: then the cache misses of different draws overlap. Children are
+    counted without a branch, because where a draw falls cannot be predicted.
     """
-    weight, label, sums, claims, offsets = tree
+    weight, label, sums, generations, offsets = tree
     size, labelled = uniform.shape[1], label.shape[1] > 0
     rest, inside = np.empty(size), np.empty(size)
     for lane in range(uniform.shape[0]):
@@ -98,32 +102,32 @@ def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> Non
             slot[lane, b] = 0
         for level in range(len(offsets) - 2, -1, -1):
             for b in range(size):
-                s, base = stratum[lane, b], offsets[level] + slot[lane, b] * FAN
+                s, base = stratum[lane, b], offsets[level] + slot[lane, b] * ARITY
                 left = min(rest[b], inside[b] * BELOW_ONE)
                 running, before, child = 0.0, 0.0, 0
-                for j in range(FAN - 1):
+                for j in range(ARITY - 1):
                     running += sums[lane, s, base + j]
                     child += running <= left
                     before = running if running <= left else before
                 rest[b], inside[b] = left - before, sums[lane, s, base + child]
-                slot[lane, b] = slot[lane, b] * FAN + child
+                slot[lane, b] = slot[lane, b] * ARITY + child
         for b in range(size):
-            s, base = stratum[lane, b], slot[lane, b] * FAN
+            s, base = stratum[lane, b], slot[lane, b] * ARITY
             left = min(rest[b], inside[b] * BELOW_ONE)
             running, child = 0.0, 0
-            for j in range(FAN - 1):
+            for j in range(ARITY - 1):
                 mine = not labelled or label[lane, base + j] == s
                 running += np.float64(weight[lane, base + j]) if mine else 0.0
                 child += running <= left
             slot[lane, b] = base + child
             share[lane, b] = np.float64(weight[lane, base + child]) / share[lane, b]
         for b in range(size):
-            claims[lane, slot[lane, b], 1] = claims[lane, slot[lane, b], 0]
+            generations[lane, slot[lane, b], 1] = generations[lane, slot[lane, b], 0]
 
 
 @jit
 def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: Any, slot: Any, out: Any) -> None:
-    """Draw, and weigh: out f32[L, B] = (count·share)^(−β) over its largest in the lane, times the gate.
+    """Draw, and weigh: out f32[L, B] = (count·share)^(−β) divided by the lane's largest, times the gate.
 
     random = (key u64[L], tick u64); count f64[L, S], beta f64[L, 1]; gate = (c f32[L, N], power f64[L, 1], floor
     f64[L, 1]): max((1 − c)^power, floor), or 1 if c is empty.
@@ -134,12 +138,12 @@ def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: An
     fill_uniform(key, tick, uniform)
     descend(tree, uniform, stratum, slot, share)
     for lane in range(share.shape[0]):
-        highest = 0.0
+        largest = 0.0
         for b in range(share.shape[1]):
             share[lane, b] = (share[lane, b] * count[lane, stratum[lane, b]]) ** -beta[lane, 0]
-            highest = max(highest, share[lane, b])
+            largest = max(largest, share[lane, b])
         for b in range(share.shape[1]):
-            out[lane, b] = share[lane, b] / highest
+            out[lane, b] = share[lane, b] / largest
             if c.shape[1] > 0:
                 plastic = (1.0 - np.float64(c[lane, slot[lane, b]])) ** power[lane, 0]
                 out[lane, b] *= max(plastic, floor[lane, 0])
@@ -149,7 +153,7 @@ def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: An
 def _sum_leaves(tree: Any, lane: int, s: Any, node: int) -> None:
     weight, label, sums, _, _ = tree
     labelled, total = label.shape[1] > 0, 0.0
-    for j in range(node * FAN, node * FAN + FAN):
+    for j in range(node * ARITY, node * ARITY + ARITY):
         mine = not labelled or label[lane, j] == s
         total += np.float64(weight[lane, j]) if mine else 0.0
     sums[lane, s, node] = total
@@ -158,14 +162,14 @@ def _sum_leaves(tree: Any, lane: int, s: Any, node: int) -> None:
 @jit
 def _sum_nodes(tree: Any, level: int, lane: int, s: Any, node: int) -> None:
     sums, offsets = tree[2], tree[4]
-    total, base = 0.0, offsets[level - 1] + node * FAN
-    for j in range(base, base + FAN):
+    total, base = 0.0, offsets[level - 1] + node * ARITY
+    for j in range(base, base + ARITY):
         total += sums[lane, s, j]
     sums[lane, s, offsets[level] + node] = total
 
 
 @jit
-def raise_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
+def update_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
     """Set weight and label of slots [L, B] in order (a negative slot is skipped) and recompute the sums above."""
     weight, label, sums, _, offsets = tree
     labelled, strata, size = label.shape[1] > 0, sums.shape[1], slot.shape[1]
@@ -173,14 +177,14 @@ def raise_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
     for lane in range(slot.shape[0]):
         for b in range(size):
             i = slot[lane, b]
-            node[b] = i // FAN if i >= 0 else -1
+            node[b] = i // ARITY if i >= 0 else -1
             if i >= 0:
                 weight[lane, i] = value[lane, b]
             if i >= 0 and labelled:
                 old[b] = label[lane, i]
                 label[lane, i] = new_label[lane, b]
         for level in range(len(offsets)):
-            nodes = (offsets[level] - offsets[level - 1]) // FAN
+            nodes = (offsets[level] - offsets[level - 1]) // ARITY
             if level > 0 and nodes * strata <= size:  # the whole level costs less
                 for s in range(strata):
                     for k in range(nodes):
@@ -190,7 +194,7 @@ def raise_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
                 if node[b] < 0:
                     continue
                 if level > 0:
-                    node[b] //= FAN
+                    node[b] //= ARITY
                 for s in (old[b], new_label[lane, b]):
                     if s < strata and level == 0:
                         _sum_leaves(tree, lane, s, node[b])
@@ -201,55 +205,63 @@ def raise_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
 
 
 @jit
-def raise_one(tree: Any, slot: int, value: float, new: int) -> None:
-    """Set weight and label of one slot of the only lane, which holds something new, and recompute the sums above."""
-    weight, label, sums, claims, offsets = tree
+def update_one(tree: Any, slot: int, value: float, new: int) -> None:
+    """Set weight and label of one slot of the only lane, raise its generation, and recompute the sums above."""
+    weight, label, sums, generations, offsets = tree
     old = np.uint8(new)
-    claims[0, slot, 0] += 1
+    generations[0, slot, 0] += 1
     weight[0, slot] = value
     if label.shape[1] > 0:
         old = label[0, slot]
         label[0, slot] = new
     for s in (old, np.uint8(new)):
         if s < sums.shape[1]:
-            node = slot // FAN
+            node = slot // ARITY
             _sum_leaves(tree, 0, s, node)
             for level in range(1, len(offsets)):
-                node //= FAN
+                node //= ARITY
                 _sum_nodes(tree, level, 0, s, node)
         if new == old:
             break
 
 
 @jit
-def learn(tree: Any, state: Any, slot: Any, magnitude: Any, epsilon: float, exponent: Any, highest: Any) -> None:
-    """Reweigh drawn slots with (magnitude + ε)^exponent, except those renewed since.
+def _weigh(base: Any, weighting: Any, c: Any, epsilon: float) -> Any:
+    """Draw weight f32 of a slot with the given base and c, both f32."""
+    if weighting == BASE_ROOT_C:
+        base *= np.sqrt(c)
+    elif weighting == C:
+        base = c
+    return max(base, np.float32(epsilon))
 
-    state = (c, error) f32[L, N], both empty for a single stratum. With phases: glass weighs √c as much and crystal
-    c, whatever the error, and `error` is written.
+
+@jit
+def learn(tree: Any, rule: Any, slot: Any, magnitude: Any) -> None:
+    """Set the weights of drawn slots [L, B] from |TD error| f32[L, B]; those rewritten since the draw are skipped.
+
+    rule = (c f32[L, N], error f32[L, N + 1], weighting u8[S], ε, exponent f64[L, 1], max_priority f32[L]); c and error
+    are empty where weights depend on the TD error alone.
     """
-    claims, label, (c, error) = tree[3], tree[1], state
+    generations, label = tree[3], tree[1]
+    c, error, weighting, epsilon, exponent, max_priority = rule
     mark = np.zeros(slot.shape, np.uint8)
     kept, value = np.empty(slot.shape, np.int64), np.empty(slot.shape, np.float32)
     for lane in range(slot.shape[0]):
         for b in range(slot.shape[1]):
             i = slot[lane, b]
-            held = claims[lane, i, 1]
-            kept[lane, b] = -1 if held >= 0 and held != claims[lane, i, 0] else i
+            drawn = generations[lane, i, 1]
+            kept[lane, b] = -1 if drawn >= 0 and drawn != generations[lane, i, 0] else i
             value[lane, b] = (np.float64(magnitude[lane, b]) + epsilon) ** exponent[lane, 0]
             if kept[lane, b] >= 0:
-                highest[lane] = max(highest[lane], value[lane, b])
+                max_priority[lane] = max(max_priority[lane], value[lane, b])
             if kept[lane, b] >= 0 and c.shape[1] > 0:
                 error[lane, i] = magnitude[lane, b]
                 mark[lane, b] = label[lane, i]
-                if mark[lane, b] == 1:
-                    value[lane, b] *= np.sqrt(c[lane, i])
-                elif mark[lane, b] == 2:
-                    value[lane, b] = c[lane, i]
-                value[lane, b] = max(value[lane, b], np.float32(epsilon))
+                how = weighting[mark[lane, b]] if mark[lane, b] < len(weighting) else np.uint8(0)
+                value[lane, b] = _weigh(value[lane, b], how, c[lane, i], epsilon)
         for b in range(slot.shape[1]):
-            claims[lane, slot[lane, b], 1] = -1
-    raise_sums(tree, kept, value, mark)
+            generations[lane, slot[lane, b], 1] = -1
+    update_sums(tree, kept, value, mark)
 
 
 @jit
@@ -262,9 +274,9 @@ def build_sums(tree: Any) -> None:
         for i in range(weight.shape[1]):
             s = label[lane, i] if labelled else 0
             if s < sums.shape[1]:
-                sums[lane, s, i // FAN] += np.float64(weight[lane, i])
+                sums[lane, s, i // ARITY] += np.float64(weight[lane, i])
         for s in range(sums.shape[1]):
             for level in range(1, len(offsets)):
                 first, above = offsets[level - 1], offsets[level]
                 for j in range(above - first):
-                    sums[lane, s, above + j // FAN] += sums[lane, s, first + j]
+                    sums[lane, s, above + j // ARITY] += sums[lane, s, first + j]

@@ -1,8 +1,8 @@
-"""NumPy twins of `crystalrl.backends.numba_tree`, for CPUs without numba: the same functions, the same arguments.
+"""NumPy twins of `numba_tree`, for machines without numba: the same functions, the same arguments.
 
-NumPy pays per call, not per element. So a draw takes a running sum over the first level of at most TOP nodes, searches
-it, and walks only below it. Slots are the same as with numba for the same uniforms, but for a uniform within rounding
-(1e-15) of the border between two nodes.
+NumPy costs time per call rather than per element. So a draw takes a running sum over the lowest level of at most TOP
+nodes, searches it, and descends from there. Slots are the same as with numba for the same uniforms, unless a uniform is
+within rounding (1e-15) of the border between two nodes.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from crystalrl.backends import BELOW_ONE, FAN, GOLDEN, MIX_1, MIX_2, UNLABELLED, mix_int
+from crystalrl.backends.cpu_tree import ARITY
+from crystalrl.backends.protocols import BELOW_ONE, UNLABELLED, Weighting
+from crystalrl.backends.splitmix import GOLDEN, MIX_1, MIX_2, mix_int
 
 TOP = 4096
-"""Where a running sum is cheaper than walking further up."""
+"""Most nodes of the highest level: up to here a running sum costs less than descending one more level."""
 
 golden, mix_1, mix_2 = np.uint64(GOLDEN), np.uint64(MIX_1), np.uint64(MIX_2)
 s30, s27, s31, s11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
@@ -53,14 +55,14 @@ def below(slot: Any, number: Any) -> bool:
     return bool((slot.max(-1) < number).all())
 
 
-def holds(label: Any, claims: Any, slot: Any) -> bool:
+def holds(label: Any, generations: Any, slot: Any) -> bool:
     lane = _lanes(slot)
     there = label[lane, slot] != UNLABELLED
-    return bool(there.all()) or bool((there | (claims[lane, slot, 1] >= 0)).all())
+    return bool(there.all()) or bool((there | (generations[lane, slot, 1] >= 0)).all())
 
 
 def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
-    weight, label, sums, claims, _ = tree
+    weight, label, sums, generations, _ = tree
     offsets = tree[4].tolist()
     lanes, strata, nodes = sums.shape
     lane = np.arange(lanes).repeat(uniform.shape[1]) if lanes > 1 else 0
@@ -72,17 +74,17 @@ def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> Non
     node = _search(running, rest, row)
     rest -= running[row, node]
     for offset in offsets[-2::-1]:
-        members = sums.reshape(-1, FAN).take(node + (row * nodes + offset) // FAN, axis=0)
+        members = sums.reshape(-1, ARITY).take(node + (row * nodes + offset) // ARITY, axis=0)
         node, rest = _choose(members, node, rest)
-    family = node + lane * (weight.shape[1] // FAN)
-    members = weight.reshape(-1, FAN).take(family, axis=0)
+    family = node + lane * (weight.shape[1] // ARITY)
+    members = weight.reshape(-1, ARITY).take(family, axis=0)
     if strata > 1:
-        members *= label.reshape(-1, FAN).take(family, axis=0) == stratum.reshape(-1, 1)
+        members *= label.reshape(-1, ARITY).take(family, axis=0) == stratum.reshape(-1, 1)
     node, _ = _choose(members, node, rest)
     slot.reshape(-1)[:] = node
     node += lane * weight.shape[1]
     np.divide(weight.reshape(-1).take(node), total, out=share.reshape(-1))
-    pairs = claims.reshape(-1, 2)
+    pairs = generations.reshape(-1, 2)
     pairs[node, 1] = pairs[node, 0]
 
 
@@ -98,20 +100,20 @@ def _search(running: Any, rest: Any, row: Any) -> Any:
 
 
 def _choose(members: Any, node: Any, rest: Any) -> tuple[Any, Any]:
-    """The child of `node` [K] in whose interval `rest` falls, and what remains of `rest` inside it; members [K, fan].
+    """The child of `node` [K] in whose interval `rest` falls, and what remains of `rest` inside it; members [K, arity].
 
     `rest` is first brought below the sum of the members, from which rounding may have lifted it; so the first running
     sum above it exists and belongs to a member of positive weight.
     """
     size = len(members)
-    running = np.zeros((FAN + 1, size))
+    running = np.zeros((ARITY + 1, size))
     running[1:] = members.T
     for before, after in pairwise(running):
         after += before
     rest = np.minimum(rest, running[-1] * BELOW_ONE)
     child = (running[1:] <= rest).argmin(0)
     rest -= running.reshape(-1).take(child * size + np.arange(size))
-    return node * FAN + child, rest
+    return node * ARITY + child, rest
 
 
 def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: Any, slot: Any, out: Any) -> None:
@@ -127,7 +129,7 @@ def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: An
         np.multiply(out, np.maximum(plastic, floor), out=out, casting="same_kind")
 
 
-def raise_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
+def update_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
     """A negative slot becomes the last padding leaf, whose weight is always 0."""
     weight, label, sums, _, offsets = tree
     if slot.min() < 0:
@@ -137,19 +139,19 @@ def raise_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
     (lanes, strata, nodes), values = sums.shape, sums.reshape(-1)
     flat = _flat(slot, weight.shape[1])
     weight.reshape(-1)[flat] = value
-    leaves = _family(weight, flat // FAN)
+    leaves = _family(weight, flat // ARITY)
     if strata > 1:
         label.reshape(-1)[flat] = new_label
-        leaves = leaves * (_family(label, flat // FAN) == np.arange(strata)[:, None, None])
+        leaves = leaves * (_family(label, flat // ARITY) == np.arange(strata)[:, None, None])
     first = np.arange(lanes * strata).reshape(lanes, strata).T[..., None] * nodes  # of each stratum and lane: [S, L, 1]
-    node = slot // FAN
+    node = slot // ARITY
     values[first + node] = _in_order(leaves)
     for below, offset in pairwise(offsets.tolist()):
-        node = node // FAN
-        if offset - below <= FAN * slot.shape[1]:  # no more nodes than slots: the whole level costs less
-            _raise_level(sums, below, offset)
+        node = node // ARITY
+        if offset - below <= ARITY * slot.shape[1]:  # no more nodes than slots: the whole level costs less
+            _update_level(sums, below, offset)
         else:
-            values[first + offset + node] = _in_order(_family(sums, (first + below) // FAN + node))
+            values[first + offset + node] = _in_order(_family(sums, (first + below) // ARITY + node))
 
 
 def _flat(slot: Any, width: int) -> Any:
@@ -163,9 +165,9 @@ def _lanes(slot: Any) -> Any:
 
 
 def _family(values: Any, family: Any) -> Any:
-    """Members float64[fan, S, L, B] of families [S, L, B] or [L, B], numbered over all rows of `values`."""
-    members = values.reshape(-1, FAN).take(family.reshape(-1), axis=0)
-    return members.T.astype(np.float64, order="C").reshape(FAN, -1, *family.shape[-2:])
+    """Members float64[arity, S, L, B] of families [S, L, B] or [L, B], numbered over all rows of `values`."""
+    members = values.reshape(-1, ARITY).take(family.reshape(-1), axis=0)
+    return members.T.astype(np.float64, order="C").reshape(ARITY, -1, *family.shape[-2:])
 
 
 def _in_order(children: Any) -> Any:
@@ -175,42 +177,51 @@ def _in_order(children: Any) -> Any:
     return np.add.reduce(children, axis=0)
 
 
-def _raise_level(sums: Any, below: int, offset: int) -> None:
+def _update_level(sums: Any, below: int, offset: int) -> None:
     """Recompute all nodes of the level at `offset` from the level at `below`."""
-    children = sums[:, :, below:offset].reshape(*sums.shape[:2], -1, FAN)
+    children = sums[:, :, below:offset].reshape(*sums.shape[:2], -1, ARITY)
     sums[:, :, offset : offset + children.shape[2]] = _in_order(np.ascontiguousarray(np.moveaxis(children, -1, 0)))
 
 
-def raise_one(tree: Any, slot: int, value: float, new: int) -> None:
+def update_one(tree: Any, slot: int, value: float, new: int) -> None:
     tree[3][0, slot, 0] += 1
-    raise_sums(tree, np.array([[slot]]), np.array([[value]]), np.array([[new]], np.uint8))
+    update_sums(tree, np.array([[slot]]), np.array([[value]]), np.array([[new]], np.uint8))
 
 
-def learn(tree: Any, state: Any, slot: Any, magnitude: Any, epsilon: float, exponent: Any, highest: Any) -> None:
-    (weight, label, _, claims, _), (c, error) = tree, state
-    flat, pairs = _flat(slot, weight.shape[1]), claims.reshape(-1, 2)
+def learn(tree: Any, rule: Any, slot: Any, magnitude: Any) -> None:
+    (weight, label, _, generations, _), (c, error, weighting, epsilon, exponent, max_priority) = tree, rule
+    flat, pairs = _flat(slot, weight.shape[1]), generations.reshape(-1, 2)
     pair = pairs.take(flat, axis=0)
     pairs[flat, 1] = -1
-    generation, claimed = pair[..., 0], pair[..., 1]
-    stale = (claimed != generation) & (claimed >= 0)
+    generation, drawn = pair[..., 0], pair[..., 1]
+    stale = (drawn != generation) & (drawn >= 0)
     base = ((magnitude.astype(np.float64) + epsilon) ** exponent).astype(np.float32)
     some = stale.any()
-    np.maximum(highest, (np.where(stale, 0, base) if some else base).max(-1), out=highest)
+    np.maximum(max_priority, (np.where(stale, 0, base) if some else base).max(-1), out=max_priority)
     mark, value = np.zeros(slot.shape, np.uint8), base
     if c.shape[1] > 0:
         lane, mark = _lanes(slot), label.reshape(-1).take(flat)
-        own = c[lane, slot]
-        value = np.where(mark == 2, own, np.where(mark == 1, base * np.sqrt(own), base))
-        value = np.maximum(value, np.float32(epsilon))
+        value = _weigh(base, weighting, mark, c[lane, slot], epsilon)
         error[lane, np.where(stale, error.shape[1] - 1, slot)] = magnitude
-    raise_sums(tree, np.where(stale, -1, slot) if some else slot, value, mark)
+    update_sums(tree, np.where(stale, -1, slot) if some else slot, value, mark)
+
+
+def _weigh(base: Any, weighting: Any, label: Any, c: Any, epsilon: float) -> Any:
+    """Draw weights float32[L, B] of slots with the given base, label and c."""
+    value = base
+    for stratum, how in enumerate(weighting.tolist()):
+        if how == Weighting.BASE_ROOT_C:
+            value = np.where(label == stratum, base * np.sqrt(c), value)
+        elif how == Weighting.C:
+            value = np.where(label == stratum, c, value)
+    return np.maximum(value, np.float32(epsilon))
 
 
 def build_sums(tree: Any) -> None:
     weight, label, sums, _, offsets = tree
-    leaves, labels = (np.ascontiguousarray(x.reshape(len(x), -1, FAN).transpose(2, 0, 1)) for x in (weight, label))
+    leaves, labels = (np.ascontiguousarray(x.reshape(len(x), -1, ARITY).transpose(2, 0, 1)) for x in (weight, label))
     for s in range(sums.shape[1]):
         mine = leaves.astype(np.float64) if sums.shape[1] == 1 else leaves * (labels == s).astype(np.float64)
         sums[:, s, : leaves.shape[2]] = _in_order(mine)
     for below, offset in pairwise(offsets.tolist()):
-        _raise_level(sums, below, offset)
+        _update_level(sums, below, offset)

@@ -1,10 +1,10 @@
-"""Triton kernels for trees of draw weights on CUDA: a draw is two launches, what was learnt one, a rebuild one a level.
+"""Sum trees on CUDA, by Triton: new weights in one launch, a rebuild in one launch per level.
 
-A tree has a fan of 64, and its highest level is one family. Numbers that need double precision are never given as float
-arguments, which Triton takes for float32.
+The highest level is one family of 64. Numbers that need double precision are never passed as float arguments, which
+Triton takes as float32.
 
-One program has all writes to a lane's sums: it goes up level by level, and a barrier makes what one level wrote visible
-to the next. Draws do not depend on each other, so there many programs share a lane.
+One program does all writes to a lane's sums: it goes up level by level, and a barrier makes what it wrote on one level
+visible to the next.
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from crystalrl.backends import GOLDEN, MIX_1, MIX_2, UNLABELLED, signed
+from crystalrl.backends.protocols import UNLABELLED, Rule, Weighting
 
+ARITY = 64
+"""Children of a node."""
 TOP = 64
-"""The highest level of a tree has at most so many nodes."""
-FAN, SHIFT = tl.constexpr(64), tl.constexpr(6)
-golden, mix_1, mix_2 = tl.constexpr(signed(GOLDEN)), tl.constexpr(signed(MIX_1)), tl.constexpr(signed(MIX_2))
+"""Most nodes of the highest level."""
+arity, shift = tl.constexpr(ARITY), tl.constexpr(6)
 unlabelled = tl.constexpr(UNLABELLED)
-DRAWS, BLOCK, ROWS = 16, 256, 64
-"""Draws of a program; slots that are read at once; families that are summed at once."""
+BLOCK, ROWS = 256, 64
+"""Slots that a program reads at once; families that it sums at once."""
 SIZES = ["slots", "size", "c_stride", "error_stride"]
-"""Arguments whose value a kernel is not compiled for."""
+"""Arguments that a kernel is not specialised for."""
 
 
 class Tree(NamedTuple):
-    """weight f32[L, N], label u8[L, N or 0], sums f64[L, S, M], claims i32[L, N, 2]; slots without padding."""
+    """As `TreeTensors`, in the order of the kernels' arguments."""
 
     weight: Tensor
     label: Tensor
     sums: Tensor
-    claims: Tensor
+    generations: Tensor
     slots: int
 
     @property
@@ -46,165 +47,66 @@ class Tree(NamedTuple):
     @property
     def shape(self) -> dict[str, int]:
         """What kernels are compiled for: strata, and levels above the leaves."""
-        size, levels = self.slots // 64 + 1, 1
+        size, levels = self.slots // ARITY + 1, 1
         while size > TOP:
-            size, levels = -(-size // 64), levels + 1
+            size, levels = -(-size // ARITY), levels + 1
         return {"STRATA": self.sums.shape[1], "LEVELS": levels}
 
 
 @triton.jit
-def _mix(x):
-    """The SplitMix64 output function on int64, whose right shifts are masked."""
-    x = (x ^ ((x >> 30) & ((1 << 34) - 1))) * mix_1
-    x = (x ^ ((x >> 27) & ((1 << 37) - 1))) * mix_2
-    return x ^ ((x >> 31) & ((1 << 33) - 1))
-
-
-@triton.jit
-def _uniform(key, tick, element):
-    bits = _mix(_mix(key + (tick + 1) * golden) + (element + 1) * golden)
-    return ((bits >> 11) & ((1 << 53) - 1)).to(tl.float64) * 2.0**-53
-
-
-@triton.jit
 def to_power(base, exponent):
-    """base ≥ 0 to the exponent ≥ 0 or, if base > 0, any; float64."""
+    """base^exponent in float64; base ≥ 0, and a base of 0 wants an exponent ≥ 0."""
     value = tl.exp(exponent * tl.log(tl.where(base > 0, base, 1.0)))
     return tl.where(base > 0, value, tl.where(exponent == 0.0, 1.0, 0.0))
 
 
 @triton.jit
-def _nodes(slots, LEVEL: tl.constexpr):
+def level_nodes(slots, LEVEL: tl.constexpr):
     """Nodes of a level; level 0 is the first above the leaves."""
-    size = slots // FAN + 1
+    size = slots // arity + 1
     for _ in tl.static_range(LEVEL):
-        size = (size + FAN - 1) // FAN
+        size = (size + arity - 1) // arity
     return size
 
 
 @triton.jit
-def _offset(slots, LEVEL: tl.constexpr):
+def level_offset(slots, LEVEL: tl.constexpr):
     """Where a level begins in `sums`; each is padded to whole families."""
-    size = slots // FAN + 1
+    size = slots // arity + 1
     at = size * 0
     for _ in tl.static_range(LEVEL):
-        size = (size + FAN - 1) // FAN
-        at += size * FAN
+        size = (size + arity - 1) // arity
+        at += size * arity
     return at
-
-
-@triton.jit
-def _choose(children, rest):
-    """The child [B] of positive weight in whose interval `rest` [B] falls, and what remains of `rest` inside it.
-
-    Running sums of a scan may fall by a rounding error, so that counting those passed is not enough.
-    """
-    running = tl.cumsum(children, 1)
-    there = children > 0
-    last = tl.max(tl.where(there, running, 0.0), 1)
-    rest = tl.minimum(rest, last - last * 2.0**-53)[:, None]
-    place = tl.arange(0, 64)[None, :]
-    child = tl.min(tl.where(there & (running > rest), place, 63), 1)
-    passed = (place < child[:, None]) & (running <= rest)
-    before = tl.max(tl.where(passed, running, 0.0), 1)
-    return child, tl.max(rest, 1) - before
-
-
-@triton.jit(do_not_specialize=SIZES)
-def _draw(
-    weight, label, sums, claims, slots, keys, ticks, given, stratum, count, beta, chosen, out, size,
-    STREAM: tl.constexpr, GIVEN: tl.constexpr, STRATA: tl.constexpr, LEVELS: tl.constexpr, B: tl.constexpr,
-):  # fmt: skip
-    """Slots of draws and, in `out`, their share of the stratum (uniforms given) or (count·share)^(−β), float64."""
-    lane, element = tl.program_id(0).to(tl.int64), tl.program_id(1) * B + tl.arange(0, B)
-    live, at, place = element < size, lane * size + element, tl.arange(0, 64)[None, :]
-    if GIVEN:
-        uniform = tl.load(given + at, mask=live, other=0.0)
-    else:
-        start = lane + STREAM * tl.num_programs(0) + element * 0
-        uniform = _uniform(tl.load(keys + start), tl.load(ticks + STREAM + element * 0), element.to(tl.int64))
-    wanted = element.to(tl.int64) * 0
-    if STRATA > 1:
-        wanted = tl.load(stratum + at, mask=live, other=0).to(tl.int64)
-    row = sums + (lane * STRATA + wanted) * _offset(slots, LEVELS)
-    children = tl.load(row[:, None] + _offset(slots, LEVELS - 1) + place)
-    total = tl.sum(children, 1)
-    child, rest = _choose(children, uniform * total)
-    node = tl.minimum(child.to(tl.int64), _nodes(slots, LEVELS - 1) - 1)
-    for down in tl.static_range(1, LEVELS):
-        children = tl.load(row[:, None] + _offset(slots, LEVELS - 1 - down) + node[:, None] * FAN + place)
-        child, rest = _choose(children, rest)
-        node = tl.minimum(node * FAN + child, _nodes(slots, LEVELS - 1 - down) - 1)
-    leaf = lane * (slots // FAN + 1) * FAN + node[:, None] * FAN + place
-    leaves = tl.load(weight + leaf).to(tl.float64)
-    if STRATA > 1:
-        leaves = tl.where(tl.load(label + leaf).to(tl.int64) == wanted[:, None], leaves, 0.0)
-    child, rest = _choose(leaves, rest)
-    slot = tl.minimum(node * FAN + child, slots - 1)
-    share = tl.sum(tl.where(place == child[:, None], leaves, 0.0), 1) / tl.where(total > 0, total, 1.0)
-    claim = claims + (lane * (slots // FAN + 1) * FAN + slot) * 2
-    tl.store(claim + 1, tl.load(claim), mask=live)
-    tl.store(chosen + at, slot, mask=live)
-    if GIVEN:
-        tl.store(out + at, share, mask=live)
-    else:
-        number = tl.load(count + lane * STRATA + wanted)
-        tl.store(out + at, to_power(share * number, -tl.load(beta + lane)), mask=live)
-
-
-@triton.jit(do_not_specialize=SIZES)
-def _weigh(
-    raw, chosen, c, power, floor, ticks, out, size, c_stride,
-    STREAM: tl.constexpr, GATED: tl.constexpr, B: tl.constexpr,
-):  # fmt: skip
-    """Importance weights over their largest in the lane, times the gate; and the tick."""
-    lane = tl.program_id(0).to(tl.int64)
-    highest = tl.zeros((B,), tl.float64)
-    for begin in range(0, size, B):
-        element = begin + tl.arange(0, B)
-        highest = tl.maximum(highest, tl.load(raw + lane * size + element, mask=element < size, other=0.0))
-    largest = tl.max(highest, 0)
-    for begin in range(0, size, B):
-        element = begin + tl.arange(0, B)
-        live, at = element < size, lane * size + element
-        weight = (tl.load(raw + at, mask=live, other=0.0) / largest).to(tl.float32)
-        if GATED:
-            slot = tl.load(chosen + at, mask=live, other=0)
-            state = tl.load(c + lane * c_stride + slot, mask=live, other=0.0).to(tl.float64)
-            plastic = to_power(1.0 - state, tl.load(power + lane))
-            weight *= tl.maximum(plastic, tl.load(floor + lane)).to(tl.float32)
-        tl.store(out + at, weight, mask=live)
-    if lane == 0:
-        tl.store(ticks + STREAM, tl.load(ticks + STREAM) + 1)
 
 
 @triton.jit
 def _sum_leaves(weight, label, sums, slots, lane, node, live, STRATA: tl.constexpr, LEVELS: tl.constexpr):
     """Sums of the first level: of the leaves of nodes [B], where live."""
-    leaf = lane * (slots // FAN + 1) * FAN + node[:, None] * FAN + tl.arange(0, 64)[None, :]
+    leaf = lane * (slots // arity + 1) * arity + node[:, None] * arity + tl.arange(0, 64)[None, :]
     leaves = tl.load(weight + leaf, mask=live[:, None], other=0.0).to(tl.float64)
-    row = sums + lane * STRATA * _offset(slots, LEVELS)
+    row = sums + lane * STRATA * level_offset(slots, LEVELS)
     if STRATA == 1:
         tl.store(row + node, tl.sum(leaves, 1), mask=live)
     else:
         mark = tl.load(label + leaf, mask=live[:, None], other=255)
         for s in tl.static_range(STRATA):
             own = tl.sum(tl.where(mark == s, leaves, 0.0), 1)
-            tl.store(row + s * _offset(slots, LEVELS) + node, own, mask=live)
+            tl.store(row + s * level_offset(slots, LEVELS) + node, own, mask=live)
 
 
 @triton.jit
 def _sum_nodes(sums, slots, lane, node, live, LEVEL: tl.constexpr, STRATA: tl.constexpr, LEVELS: tl.constexpr):
     """Sums of a level above the first: of the children of nodes [B], where live."""
-    child = _offset(slots, LEVEL - 1) + node[:, None] * FAN + tl.arange(0, 64)[None, :]
+    child = level_offset(slots, LEVEL - 1) + node[:, None] * arity + tl.arange(0, 64)[None, :]
     for s in tl.static_range(STRATA):
-        row = sums + (lane * STRATA + s) * _offset(slots, LEVELS)
+        row = sums + (lane * STRATA + s) * level_offset(slots, LEVELS)
         own = tl.sum(tl.load(row + child, mask=live[:, None], other=0.0), 1)
-        tl.store(row + _offset(slots, LEVEL) + node, own, mask=live)
+        tl.store(row + level_offset(slots, LEVEL) + node, own, mask=live)
 
 
 @triton.jit
-def raise_sums(
+def update_sums(
     weight, label, sums, slots, chosen, size, lane,
     STRATA: tl.constexpr, LEVELS: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
@@ -217,62 +119,69 @@ def raise_sums(
         element = begin + tl.arange(0, R)
         slot = tl.load(chosen + lane * size + element, mask=element < size, other=-1)
         live = (slot >= 0) & (slot < slots)
-        _sum_leaves(weight, label, sums, slots, lane, slot >> SHIFT, live, STRATA, LEVELS)
+        _sum_leaves(weight, label, sums, slots, lane, slot >> shift, live, STRATA, LEVELS)
     for level in tl.static_range(1, LEVELS):
         tl.debug_barrier()
-        nodes = _nodes(slots, level)
+        nodes = level_nodes(slots, level)
         count = tl.minimum(nodes, size)
         for begin in range(0, count, R):
             element = begin + tl.arange(0, R)
             slot = tl.load(chosen + lane * size + element, mask=element < count, other=-1)
-            node = tl.where(nodes <= size, element.to(tl.int64), slot >> (SHIFT * (level + 1)))
+            node = tl.where(nodes <= size, element.to(tl.int64), slot >> (shift * (level + 1)))
             live = (element < count) & ((nodes <= size) | ((slot >= 0) & (slot < slots)))
             _sum_nodes(sums, slots, lane, node, live, level, STRATA, LEVELS)
 
 
 @triton.jit
-def phased(base, mark, state, EPSILON: tl.constexpr):
-    """Draw weights float32 of base float32, labels and c: as `draw.Learning.weight`."""
-    glass = base * tl.sqrt(state.to(tl.float64)).to(tl.float32)
-    value = tl.where(mark == 2, state, tl.where(mark == 1, glass, base))
+def weigh(base, mark, state, EPSILON: tl.constexpr, ROOTS: tl.constexpr, STATES: tl.constexpr, STRATA: tl.constexpr):
+    """Draw weights float32 of base float32, labels and c; bits of ROOTS and STATES name the strata that weigh base·√c
+    and c, see `Weighting`.
+    """
+    value = base
+    for s in tl.static_range(STRATA):
+        if (ROOTS >> s) & 1:
+            value = tl.where(mark == s, base * tl.sqrt(state.to(tl.float64)).to(tl.float32), value)
+        if (STATES >> s) & 1:
+            value = tl.where(mark == s, state, value)
     return tl.where(mark == unlabelled, 0.0, tl.maximum(value, EPSILON))
 
 
 @triton.jit(do_not_specialize=SIZES)
 def _learn(
-    weight, label, sums, claims, slots, chosen, magnitude, c, error, exponent, highest, size, c_stride, error_stride,
-    EPSILON: tl.constexpr, PHASES: tl.constexpr, STRATA: tl.constexpr, LEVELS: tl.constexpr,
-    B: tl.constexpr, R: tl.constexpr,
+    weight, label, sums, generations, slots,
+    chosen, magnitude, c, error, exponent, max_priority, size, c_stride, error_stride,
+    EPSILON: tl.constexpr, ROOTS: tl.constexpr, STATES: tl.constexpr, BY_C: tl.constexpr,
+    STRATA: tl.constexpr, LEVELS: tl.constexpr, B: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
-    """Reweigh the drawn slots of a lane, except those renewed since, or of an error that is not finite (`magnitude`
-    tells of it); all claims are read before any is given up.
+    """New weights of the drawn slots of a lane, except where a slot was rewritten since, or its error is not finite
+    (which `magnitude` has noted). All generations are read before any draw is marked as answered.
     """
     lane = tl.program_id(0).to(tl.int64)
-    row = lane * (slots // FAN + 1) * FAN
-    top, power = tl.load(highest + lane), tl.load(exponent + lane)
+    row = lane * (slots // arity + 1) * arity
+    top, power = tl.load(max_priority + lane), tl.load(exponent + lane)
     for begin in range(0, size, B):
         element = begin + tl.arange(0, B)
         slot = tl.load(chosen + lane * size + element, mask=element < size, other=-1)
         live = (slot >= 0) & (slot < slots)
-        claim = claims + (row + slot) * 2
-        generation, claimed = tl.load(claim, mask=live, other=0), tl.load(claim + 1, mask=live, other=-1)
+        at = generations + (row + slot) * 2
+        generation, drawn = tl.load(at, mask=live, other=0), tl.load(at + 1, mask=live, other=-1)
         delta = tl.load(magnitude + lane * size + element, mask=live, other=0.0)
-        kept = live & ((claimed < 0) | (claimed == generation)) & (delta < float("inf"))
+        kept = live & ((drawn < 0) | (drawn == generation)) & (delta < float("inf"))
         value = tl.exp(power * tl.log(delta.to(tl.float64) + EPSILON)).to(tl.float32)
         top = tl.maximum(top, tl.max(tl.where(kept, value, 0.0), 0))
-        if PHASES:
+        if BY_C:
             mark = tl.load(label + row + slot, mask=live, other=0)
             state = tl.load(c + lane * c_stride + slot, mask=live, other=0.0)
-            value = phased(value, mark, state, EPSILON)
+            value = weigh(value, mark, state, EPSILON, ROOTS, STATES, STRATA)
             tl.store(error + lane * error_stride + slot, delta, mask=kept)
         tl.store(weight + row + slot, value, mask=kept)
-    tl.store(highest + lane, top)
+    tl.store(max_priority + lane, top)
     tl.debug_barrier()
     for begin in range(0, size, B):
         element = begin + tl.arange(0, B)
         slot = tl.load(chosen + lane * size + element, mask=element < size, other=-1)
-        tl.store(claims + (row + slot) * 2 + 1, -1, mask=(slot >= 0) & (slot < slots))
-    raise_sums(weight, label, sums, slots, chosen, size, lane, STRATA, LEVELS, R)
+        tl.store(generations + (row + slot) * 2 + 1, -1, mask=(slot >= 0) & (slot < slots))
+    update_sums(weight, label, sums, slots, chosen, size, lane, STRATA, LEVELS, R)
 
 
 @triton.jit(do_not_specialize=SIZES)
@@ -281,7 +190,7 @@ def _set(
     STRATA: tl.constexpr, LEVELS: tl.constexpr, B: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
     lane = tl.program_id(0).to(tl.int64)
-    row = lane * (slots // FAN + 1) * FAN
+    row = lane * (slots // arity + 1) * arity
     for begin in range(0, size, B):
         element = begin + tl.arange(0, B)
         at, live = lane * size + element, element < size
@@ -290,7 +199,7 @@ def _set(
         tl.store(weight + row + slot, tl.load(value + at, mask=live, other=0.0), mask=kept)
         if STRATA > 1:
             tl.store(label + row + slot, tl.load(mark + at, mask=live, other=0), mask=kept)
-    raise_sums(weight, label, sums, slots, chosen, size, lane, STRATA, LEVELS, R)
+    update_sums(weight, label, sums, slots, chosen, size, lane, STRATA, LEVELS, R)
 
 
 @triton.jit(do_not_specialize=SIZES)
@@ -299,7 +208,7 @@ def _build(
 ):  # fmt: skip
     """All sums of one level."""
     lane, node = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64) * R + tl.arange(0, R)
-    live = node < _nodes(slots, LEVEL)
+    live = node < level_nodes(slots, LEVEL)
     if LEVEL == 0:
         _sum_leaves(weight, label, sums, slots, lane, node, live, STRATA, LEVELS)
     else:
@@ -313,81 +222,51 @@ def on(tensor: Tensor) -> AbstractContextManager[Any]:
     return torch.cuda.device(tensor.device)
 
 
-def at_once(count: int, draws: Tensor) -> int:
-    """So many on CUDA; where kernels are interpreted on CPU, which pays per operation, all of the draws [L, B]."""
-    return count if draws.is_cuda else min(8192, max(16, triton.next_power_of_2(draws.shape[1])))
+def at_once(count: int, slots: Tensor) -> int:
+    """`count` on CUDA. Where kernels are interpreted, which costs time per operation, all of the slots [L, B]."""
+    return count if slots.is_cuda else min(8192, max(16, triton.next_power_of_2(slots.shape[1])))
 
 
-def blocks(slot: Tensor) -> dict[str, int]:
-    """How a program that writes a lane's sums cuts its work."""
-    return {"B": at_once(BLOCK, slot), "R": at_once(ROWS, slot), "num_warps": 8, "num_stages": 1}
+def blocks(slots: Tensor) -> dict[str, int]:
+    """How a program that writes a lane's sums divides its work."""
+    return {"B": at_once(BLOCK, slots), "R": at_once(ROWS, slots), "num_warps": 8, "num_stages": 1}
 
 
-def sample(
-    tree: Tree, random: tuple[Tensor, Tensor, int], stratum: Tensor, count: Tensor, beta: Tensor,
-    gate: tuple[Tensor, Tensor, Tensor],
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """As `compiled.sample`; random = (keys i64[streams, L], ticks i64[streams], stream)."""
-    keys, ticks, stream = random
-    c, power, floor = gate
-    lanes, size, device = *stratum.shape, stratum.device
-    slots = torch.empty(lanes, size, dtype=torch.int64, device=device)
-    raw = torch.empty(lanes, size, dtype=torch.float64, device=device)
-    weights = torch.empty(lanes, size, dtype=torch.float32, device=device)
-    block = at_once(DRAWS, slots)
+def weighting(rule: Rule) -> dict[str, float]:
+    """What kernels are compiled for: how the rule makes weights."""
+    roots, states = (
+        sum(1 << stratum for stratum, how in enumerate(rule.weighting) if how == wanted)
+        for wanted in (Weighting.BASE_ROOT_C, Weighting.C)
+    )
+    return {"EPSILON": rule.epsilon, "ROOTS": roots, "STATES": states}
+
+
+def learn(tree: Tree, rule: Rule, slots: Tensor, magnitude: Tensor) -> None:
+    """As `numba_tree.learn`."""
+    c, error = rule.c, rule.error
     with on(slots):
-        _draw[lanes, triton.cdiv(size, block)](
-            *tree, keys, ticks, raw, stratum, count, beta, slots, raw, size,
-            STREAM=stream, GIVEN=False, B=block, **tree.shape,
-        )  # fmt: skip
-        _weigh[(lanes,)](
-            raw, slots, c, power, floor, ticks, weights, size, c.stride(0),
-            STREAM=stream, GATED=c.shape[1] > 0, B=1024,
-        )  # fmt: skip
-    return slots, weights
-
-
-def descend(tree: Tree, uniform: Tensor, stratum: Tensor) -> tuple[Tensor, Tensor]:
-    """As `compiled.descend`: slots int64[L, B] and shares float64[L, B]."""
-    lanes, size = uniform.shape
-    slots, shares = torch.empty_like(uniform, dtype=torch.int64), torch.empty_like(uniform)
-    block = at_once(DRAWS, slots)
-    with on(slots):
-        _draw[lanes, triton.cdiv(size, block)](
-            *tree, slots, slots, uniform, stratum, uniform, uniform, slots, shares, size,
-            STREAM=0, GIVEN=True, B=block, **tree.shape,
-        )  # fmt: skip
-    return slots, shares
-
-
-def learn(
-    tree: Tree, state: tuple[Tensor, Tensor], slot: Tensor, magnitude: Tensor,
-    epsilon: float, exponent: Tensor, highest: Tensor,
-) -> None:  # fmt: skip
-    """As `compiled.learn`."""
-    c, error = state
-    with on(slot):
         _learn[(tree.lanes,)](
-            *tree, slot, magnitude, c, error, exponent, highest, slot.shape[1], c.stride(0), error.stride(0),
-            EPSILON=epsilon, PHASES=c.shape[1] > 0, **blocks(slot), **tree.shape,
+            *tree, slots, magnitude, c, error, rule.exponent, rule.max_priority,
+            slots.shape[1], c.stride(0), error.stride(0),
+            BY_C=c.shape[1] > 0, **weighting(rule), **blocks(slots), **tree.shape,
         )  # fmt: skip
 
 
-def set_weights(tree: Tree, slot: Tensor, value: Tensor, label: Tensor) -> None:
-    """As `compiled.raise_sums`, but of a slot that occurs twice one counts, not always the last."""
-    with on(slot):
+def set_weights(tree: Tree, slots: Tensor, weight: Tensor, label: Tensor) -> None:
+    """As `numba_tree.update_sums`, but if a slot occurs twice either of its weights may stay."""
+    with on(slots):
         _set[(tree.lanes,)](
-            tree.weight, tree.label, tree.sums, tree.slots, slot, value, label, slot.shape[1],
-            **blocks(slot), **tree.shape,
+            tree.weight, tree.label, tree.sums, tree.slots, slots, weight, label, slots.shape[1],
+            **blocks(slots), **tree.shape,
         )  # fmt: skip
 
 
 def build_sums(tree: Tree) -> None:
-    """As `compiled.build_sums`."""
-    nodes = tree.slots // 64 + 1
+    """As `numba_tree.build_sums`."""
+    nodes = tree.slots // ARITY + 1
     with on(tree.weight):
         for level in range(tree.shape["LEVELS"]):
             _build[tree.lanes, triton.cdiv(nodes, ROWS)](
                 tree.weight, tree.label, tree.sums, tree.slots, LEVEL=level, R=ROWS, num_warps=8, **tree.shape
             )
-            nodes = -(-nodes // 64)
+            nodes = -(-nodes // ARITY)

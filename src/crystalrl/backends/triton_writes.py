@@ -1,39 +1,25 @@
-"""Triton kernels for what a memory writes: where experiences go, their rows and columns; and for TD errors."""
+"""Slots on CUDA, by Triton: where experiences go, their rows and columns, TD errors and anchors. See `Writes`."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from crystalrl.backends.triton_tree import FAN, Tree, at_once, blocks, on, phased, raise_sums, to_power
+from crystalrl.backends.protocols import Rule, SlotColumns
+from crystalrl.backends.torch_writes import below
+from crystalrl.backends.triton_tree import Tree, arity, at_once, blocks, on, to_power, update_sums, weigh, weighting
+
+__all__ = ["allocate", "below", "commit", "magnitude", "probe", "store_rows", "strength"]
 
 SIZES = ["slots", "size", "words", "stride", "lane_step", "step", "n_step"]
-"""Arguments whose value a kernel is not compiled for."""
-
-
-class Columns(NamedTuple):
-    """What a slot of a crystal ledger carries: floats (c first) and bytes [·, L, N + 1]; birth, updated, env (or
-    nothing) [L, N + 1]; and of the lanes: clock, number i64, filled f64[L, 3], entering f32[2, L].
-    """
-
-    floats: Tensor
-    bytes: Tensor
-    birth: Tensor
-    updated: Tensor
-    env: Tensor
-    clock: Tensor
-    number: Tensor
-    filled: Tensor
-    enter: Tensor
+"""Arguments that a kernel is not specialised for."""
 
 
 @triton.jit(do_not_specialize=SIZES)
-def _place(valid, counter, queue, chosen, slots, size, QUEUE: tl.constexpr, B: tl.constexpr):
-    """The next slots of a ring or of a queue for what is valid, else −1; `counter` counts what was placed."""
+def _allocate(valid, counter, queue, chosen, slots, size, QUEUE: tl.constexpr, B: tl.constexpr):
+    """The next slots of a ring or of a queue for what is valid, else −1; `counter` counts them."""
     lane = tl.program_id(0).to(tl.int64)
     first = tl.load(counter + lane)
     for begin in range(0, size, B):
@@ -50,38 +36,42 @@ def _place(valid, counter, queue, chosen, slots, size, QUEUE: tl.constexpr, B: t
 
 
 @triton.jit(do_not_specialize=SIZES)
-def _written(
-    weight, label, sums, claims, slots, chosen, size, highest,
-    floats, bytes, births, updated, env, clock, number, filled, enter, incoming, lane_step, step, n_step,
-    EPSILON: tl.constexpr, CRYSTAL: tl.constexpr, FLOATS: tl.constexpr, ENV: tl.constexpr, RISES: tl.constexpr,
+def _commit(
+    weight, label, sums, generations, slots, chosen, size, max_priority,
+    floats, bytes, births, updated, env, clock, number, filled, enter, given, lane_step, step, n_step,
+    COLUMNS: tl.constexpr, FLOATS: tl.constexpr, ENV: tl.constexpr, GIVEN: tl.constexpr, MARKS: tl.constexpr,
+    EPSILON: tl.constexpr, ROOTS: tl.constexpr, STATES: tl.constexpr,
     STRATA: tl.constexpr, LEVELS: tl.constexpr, B: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
-    """New experiences in the slots of a lane: highest weight, next generation; with CRYSTAL all columns and counts."""
+    """New experiences in the slots of a lane: largest weight, next generation; with COLUMNS also columns and counts.
+
+    GIVEN: c is not zero but given; MARKS is a power of two ≥ STRATA.
+    """
     lane, lanes = tl.program_id(0).to(tl.int64), tl.num_programs(0)
-    row, width = lane * (slots // FAN + 1) * FAN, slots + 1
-    top = tl.load(highest + lane)
-    phase = tl.arange(0, 4)[None, :]
-    change = tl.zeros((4,), tl.int32)
+    row, width = lane * (slots // arity + 1) * arity, slots + 1
+    top = tl.load(max_priority + lane)
+    stratum = tl.arange(0, MARKS)[None, :]
+    change = tl.zeros((MARKS,), tl.int32)
     birth = lane * 0
-    if CRYSTAL:
+    if COLUMNS:
         birth += tl.load(number + lane)
     for begin in range(0, size, B):
         element = begin + tl.arange(0, B)
         slot = tl.load(chosen + lane * size + element, mask=element < size, other=-1)
         kept = (slot >= 0) & (slot < slots)
-        claim = claims + (row + slot) * 2
-        tl.store(claim, tl.load(claim, mask=kept, other=0) + 1, mask=kept)
+        generation = generations + (row + slot) * 2
+        tl.store(generation, tl.load(generation, mask=kept, other=0) + 1, mask=kept)
         value = tl.zeros((B,), tl.float32) + top
-        if CRYSTAL:
-            c = tl.load(incoming + lane * lane_step + element * step, mask=kept, other=0.0)
+        if COLUMNS:
+            c, new = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.int32)
+            if GIVEN:
+                c = tl.load(given + lane * lane_step + element * step, mask=kept, other=0.0)
+                for s in tl.static_range(STRATA - 1):
+                    new += (c > tl.load(enter + s * lanes + lane)).to(tl.int32)
             old = tl.load(label + row + slot, mask=kept, other=255).to(tl.int32)
-            new = tl.zeros((B,), tl.int32)
-            if RISES:
-                new += (c > tl.load(enter + lane)).to(tl.int32)
-                new += ((new == 1) & (c > tl.load(enter + lanes + lane))).to(tl.int32)
-            value = phased(value, new, c, EPSILON)
+            value = weigh(value, new, c, EPSILON, ROOTS, STATES, STRATA)
             tl.store(label + row + slot, new.to(tl.uint8), mask=kept)
-            counted = (new[:, None] == phase).to(tl.int32) - (old[:, None] == phase).to(tl.int32)
+            counted = (new[:, None] == stratum).to(tl.int32) - (old[:, None] == stratum).to(tl.int32)
             change += tl.sum(tl.where(kept[:, None], counted, 0), 0)
             at = lane * width + slot
             tl.store(floats + at, c, mask=kept)
@@ -96,12 +86,12 @@ def _written(
                 tl.store(env + at, element // n_step, mask=kept)
             birth += tl.sum(kept.to(tl.int64), 0)
         tl.store(weight + row + slot, value, mask=kept)
-    if CRYSTAL:
+    if COLUMNS:
         tl.store(number + lane, birth)
-        count = filled + lane * 3 + tl.arange(0, 4)
-        there = tl.arange(0, 4) < 3
+        count = filled + lane * STRATA + tl.arange(0, MARKS)
+        there = tl.arange(0, MARKS) < STRATA
         tl.store(count, tl.load(count, mask=there, other=0.0) + change, mask=there)
-    raise_sums(weight, label, sums, slots, chosen, size, lane, STRATA, LEVELS, R)
+    update_sums(weight, label, sums, slots, chosen, size, lane, STRATA, LEVELS, R)
 
 
 @triton.jit(do_not_specialize=SIZES)
@@ -136,57 +126,56 @@ def _strength(c, flags, chosen, kappa, exponent, out, size, stride, EVALUATED: t
     tl.store(out + at, tl.where(seen, pull, 0.0).to(tl.float32), mask=live)
 
 
-def place(valid: Tensor, counter: Tensor, slots: int, queue: Tensor | None = None) -> Tensor:
-    """Slots int64[L, M] for valid bool[L, M]: the next of the ring, or of queue int32[L, N]; counter int64[L] moves."""
+def allocate(valid: Tensor, counter: Tensor, slots: int, queue: Tensor | None = None) -> Tensor:
+    """See `Writes`."""
     valid = valid.contiguous().view(torch.uint8)
     chosen = torch.empty(valid.shape, dtype=torch.int64, device=valid.device)
     with on(chosen):
-        _place[(valid.shape[0],)](
+        _allocate[(valid.shape[0],)](
             valid, counter, counter if queue is None else queue, chosen, slots, valid.shape[1],
             QUEUE=queue is not None, B=at_once(256, chosen),
         )  # fmt: skip
     return chosen
 
 
-def written(
-    tree: Tree, slot: Tensor, highest: Tensor, columns: Columns | None = None, incoming: Tensor | None = None,
-    n_step: int = 1, epsilon: float = 0.0, rises: bool = False,
-) -> None:  # fmt: skip
-    """New experiences in slots int64[L, M]: `highest` f32[L] is their weight; with columns, as `CrystalLedger.written`,
-    of crystallization incoming f32[L, 1 or M].
-    """
-    given = highest[:, None] if incoming is None else incoming
-    own = columns or Columns(*[highest] * 9)
-    with on(slot):
-        _written[(tree.lanes,)](
-            *tree, slot, slot.shape[1], highest, *own,
-            given, given.stride(0), given.stride(1) if given.shape[1] > 1 else 0, n_step,
-            EPSILON=epsilon, CRYSTAL=columns is not None, FLOATS=own.floats.shape[0] if columns else 0,
-            ENV=columns is not None and own.env.numel() > 0, RISES=rises, **blocks(slot), **tree.shape,
+def commit(tree: Tree, slots: Tensor, rule: Rule, columns: SlotColumns | None, c: Tensor | None) -> None:
+    """See `SumTree.commit`."""
+    top = rule.max_priority  # also stands for what is not there, which is not read
+    given = top[:, None] if c is None else c
+    with on(slots):
+        _commit[(tree.lanes,)](
+            *tree, slots, slots.shape[1], top, *([top] * 9 if columns is None else columns.tensors),
+            given, given.stride(0), given.stride(1) if given.shape[1] > 1 else 0, columns.n_step if columns else 1,
+            COLUMNS=columns is not None, FLOATS=0 if columns is None else len(columns.floats),
+            ENV=columns is not None and columns.env.numel() > 0, GIVEN=c is not None,
+            MARKS=max(4, triton.next_power_of_2(len(rule.weighting))),
+            **weighting(rule), **blocks(slots), **tree.shape,
         )  # fmt: skip
 
 
-def store_rows(rows: Tensor, slot: Tensor, out: Tensor) -> None:
-    """Rows int64[L, M, W] to slots int64[L, M] of out int64[L·stride, W]; a negative slot is skipped."""
+def store_rows(rows: Tensor, slots: Tensor, out: Tensor) -> None:
+    """See `Writes`."""
     lanes, size, words = rows.shape
-    with on(slot):
+    with on(slots):
         _store_rows[lanes, size](
-            rows, slot, out, size, words, out.shape[0] // lanes,
+            rows.contiguous(), slots, out, size, words, out.shape[0] // lanes,
             W=min(1024, triton.next_power_of_2(words)), num_warps=1,
         )  # fmt: skip
 
 
-def magnitude(error: Tensor, slot: Tensor, slots: int, corrupt: Tensor) -> Tensor:
-    """|error| float32, both [L, B]; `corrupt` (bool) becomes true where one is not finite or a slot does not exist."""
+def magnitude(error: Tensor, slots: Tensor, capacity: int, corrupt: Tensor) -> Tensor:
+    """See `Writes`."""
     out = torch.empty(error.shape, dtype=torch.float32, device=error.device)
     flag, size = corrupt.view(torch.uint8), error.numel()
     with on(out):
-        _magnitude[(triton.cdiv(size, 1024),)](error.contiguous(), slot.contiguous(), out, flag, slots, size, B=1024)
+        _magnitude[(triton.cdiv(size, 1024),)](
+            error.contiguous(), slots.contiguous(), out, flag, capacity, size, B=1024
+        )
     return out
 
 
 def probe(device: torch.device) -> None:
-    """Raise whatever keeps Triton from working here: no C compiler, say, or a device too old."""
+    """Raise what keeps Triton from working on a device, such as a missing C compiler."""
     magnitude(
         torch.zeros(1, 1, device=device),
         torch.zeros(1, 1, dtype=torch.int64, device=device),
@@ -195,11 +184,11 @@ def probe(device: torch.device) -> None:
     )
 
 
-def strength(c: Tensor, flags: Tensor, slot: Tensor, kappa: Tensor, exponent: Tensor, evaluated: int) -> Tensor:
-    """κ·c^p float32[L, B] of slots int64[L, B], 0 where the flag is missing; c and flags [L, N] of one stride."""
-    out = torch.empty(slot.shape, dtype=torch.float32, device=slot.device)
+def strength(c: Tensor, flags: Tensor, slots: Tensor, kappa: Tensor, exponent: Tensor, evaluated: int) -> Tensor:
+    """See `Writes`."""
+    out = torch.empty(slots.shape, dtype=torch.float32, device=slots.device)
     with on(out):
-        _strength[slot.shape[0], triton.cdiv(slot.shape[1], 256)](
-            c, flags, slot, kappa, exponent, out, slot.shape[1], c.stride(0), EVALUATED=evaluated, B=256
+        _strength[slots.shape[0], triton.cdiv(slots.shape[1], 256)](
+            c, flags, slots, kappa, exponent, out, slots.shape[1], c.stride(0), EVALUATED=evaluated, B=256
         )
     return out

@@ -13,71 +13,71 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
-from crystalrl.cli import theory as theory_cli
-from crystalrl.report import live, markdown
-from crystalrl.report.terminal import begun_in, results_in, show_forecast, show_report, show_tuning
+from crystalrl.cli import theory
+from crystalrl.cli.progress import ProgressDisplay
+from crystalrl.cli.terminal import show_forecast, show_report, show_tuning
+from crystalrl.report import markdown
 from crystalrl.study import registry
 from crystalrl.study.definition import Table, load_study, pick, study_names, table_from
-from crystalrl.study.execution import best_device
-from crystalrl.study.how import How
+from crystalrl.study.execution import Execution, best_device
 from crystalrl.study.plan import plan
 from crystalrl.study.spec import SECTIONS, RunFields, RunSpec, Value
-from crystalrl.study.store import Store
+from crystalrl.study.store import Store, result_folders, scored_folders
 from crystalrl.study.tuning import load_search
 
 
 @dataclass(frozen=True)
 class Run:
-    """Learn one suite with one design; listed values and seeds run side by side, as lanes.
+    """Train on one suite; listed values and seeds are trained together, as lanes.
 
-    Settings of the memory, the method and the agent: --params.NAME, --method-params.NAME, --agent-params.NAME; several
-    values separated by commas are all run.
+    Settings of the memory, the method and the agent: --params.NAME, --method-params.NAME, --agent-params.NAME; all of
+    several values, separated by commas, are run.
     """
 
     spec: tyro.conf.OmitArgPrefixes[RunFields]
     out: Path = Path("runs/run")
-    """Where results go; started again, an interrupted run goes on."""
-    how: tyro.conf.OmitArgPrefixes[How] = field(default_factory=How)
+    """Folder for the results; an interrupted run continues there."""
+    execution: tyro.conf.OmitArgPrefixes[Execution] = field(default_factory=Execution)
 
 
 @dataclass(frozen=True)
 class Study:
-    """Run a study: one that comes with the library, or a .toml file."""
+    """Run a study: a built-in one, or a .toml file."""
 
     name: tyro.conf.Positional[str]
     tables: str = ""
-    """Some of its tables, separated by commas; empty: all."""
+    """Tables to run, separated by commas; empty: all."""
     out: Path = Path("")
-    """Where results go; empty: runs/NAME."""
+    """Folder for the results; empty: runs/NAME."""
     dry_run: bool = False
-    """Only say what it would cost: cells, steps, hours, from speeds measured here."""
-    how: tyro.conf.OmitArgPrefixes[How] = field(default_factory=How)
+    """Only print the cost: cells, steps and hours, from speeds measured on this machine."""
+    execution: tyro.conf.OmitArgPrefixes[Execution] = field(default_factory=Execution)
 
 
 @dataclass(frozen=True)
 class Resume:
-    """Go on with whatever was interrupted, in a folder of results or in those below it."""
+    """Continue interrupted runs in a folder of results, or in all results folders below it."""
 
     folder: tyro.conf.Positional[Path]
-    how: tyro.conf.OmitArgPrefixes[How] = field(default_factory=How)
+    execution: tyro.conf.OmitArgPrefixes[Execution] = field(default_factory=Execution)
 
 
 @dataclass(frozen=True)
 class Tune:
-    """Tune the rows of a .toml file with Optuna: the same number of trials for each, on seeds that no report shows."""
+    """Tune the rows of a .toml file with Optuna, with equal numbers of trials, on seeds that are never reported."""
 
     file: tyro.conf.Positional[Path]
     out: Path = Path("")
-    """Where trials are stored; empty: runs/NAME. Started again, tuning goes on there."""
+    """Folder for the trials; empty: runs/NAME. Interrupted tuning continues there."""
     device: str = ""
-    """cpu or cuda; empty: cuda where there is one."""
+    """cpu or cuda; empty: cuda if available."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """Render stored results: tables to the terminal, everything to report.html.
+    """Render stored results: tables in the terminal, everything in report.html.
 
-    Parts that were computed where pyarrow is missing (.npz) become parquet.
+    Parts that were stored without pyarrow (.npz) are converted to parquet.
     """
 
     folder: tyro.conf.Positional[Path]
@@ -86,20 +86,21 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Show:
-    """What exists, one line each."""
+class List:
+    """List all suites, memories, methods, agents, presets and studies."""
 
 
 @dataclass(frozen=True)
 class Theory:
-    """Laws of crystallization: show one, design a memory, check the paper's claims (see `crystalrl theory --help`)."""
+    """The law of crystallization: show it, design a memory, check claims of the paper (`crystalrl theory --help`)."""
 
 
 @dataclass(frozen=True)
 class Demo:
-    """Six designs learn four tasks in a few minutes; then a table and a page."""
+    """Train seven designs on four tasks in a few minutes, then print a table and write a page."""
 
     out: Path = Path("runs/demo")
+    """Folder for the results; an interrupted demo continues there."""
 
 
 Command = (
@@ -108,7 +109,7 @@ Command = (
     | Annotated[Resume, tyro.conf.subcommand("resume")]
     | Annotated[Tune, tyro.conf.subcommand("tune")]
     | Annotated[Report, tyro.conf.subcommand("report")]
-    | Annotated[Show, tyro.conf.subcommand("list")]
+    | Annotated[List, tyro.conf.subcommand("list")]
     | Annotated[Theory, tyro.conf.subcommand("theory")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]
 )
@@ -119,18 +120,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console = Console()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["theory"]:
-        raise SystemExit(theory_cli.main(given[1:], console))
+        raise SystemExit(theory.main(given[1:], console))
     rest, sections = take_sections(given)
     try:
         command = tyro.cli(Command, prog="crystalrl", args=rest)
-        _obey(command, sections, console)
+        _dispatch(command, sections, console)
     except (ValueError, FileNotFoundError) as error:
         console.print(f"[red]error[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise SystemExit(2) from None
 
 
 def take_sections(arguments: Sequence[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
-    """Split off `--params.NAME VALUE` and its kin: what is left, and section → name → value or values."""
+    """Split off `--params.NAME VALUE` and the other sections: the remaining words, and section → name → value(s)."""
     rest: list[str] = []
     sections: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
     words = iter(arguments)
@@ -145,7 +146,7 @@ def take_sections(arguments: Sequence[str]) -> tuple[list[str], dict[str, dict[s
 
 
 def parse_choice(given: str) -> Value | list[Value]:
-    """A number, a truth value, a word, or several of them separated by commas."""
+    """A number, a boolean, a word, or several of them separated by commas."""
     values = [_parse(part) for part in given.split(",")]
     return values if len(values) > 1 else values[0]
 
@@ -161,25 +162,25 @@ def _parse(word: str) -> Value:
     return word
 
 
-def _obey(command: object, sections: Mapping[str, Any], console: Console) -> None:
+def _dispatch(command: object, sections: Mapping[str, Any], console: Console) -> None:
     if any(sections.values()) and not isinstance(command, Run):
         raise ValueError("settings such as --params.NAME belong to `crystalrl run`")
     match command:
-        case Run(given, out, how):
+        case Run(given, out, execution):
             spec = RunSpec(**{**vars(given), **sections})
             registry.check(spec)
             name = spec.memory if spec.method == "none" else f"{spec.memory}+{spec.method}"
-            _run_tables({out: Table("", {spec.preset or name: spec})}, how, console)
-        case Study(name, tables, out, dry_run, how):
+            _run_tables({out: Table("", {spec.preset or name: spec})}, execution, console)
+        case Study(name, tables, out, dry_run, execution):
             folder = out if out.name else Path("runs") / Path(name).stem
             found = {folder / key: table for key, table in pick(load_study(name), tables).items()}
             if dry_run:
-                show_forecast(found, how.device or best_device(), console)
+                show_forecast(found, execution.device or best_device(), console)
             else:
-                _run_tables(found, how, console)
-        case Resume(folder, how):
-            stored = {inner: (inner / "spec.toml").read_text() for inner in results_in(folder)}
-            _run_tables({inner: table_from(tomllib.loads(spec)) for inner, spec in stored.items()}, how, console)
+                _run_tables(found, execution, console)
+        case Resume(folder, execution):
+            stored = {inner: (inner / "spec.toml").read_text() for inner in result_folders(folder)}
+            _run_tables({inner: table_from(tomllib.loads(spec)) for inner, spec in stored.items()}, execution, console)
         case Tune(file, out, device):
             folder = out if out.name else Path("runs") / file.stem
             show_tuning(load_search(file), folder, device or best_device(), console)
@@ -187,18 +188,21 @@ def _obey(command: object, sections: Mapping[str, Any], console: Console) -> Non
             show_report(folder, console)
             if docs.name:
                 written = f"crystalrl report {folder} --docs {docs}"
-                console.print(f"Tables: {markdown.write_page(begun_in(folder), docs, written)}", highlight=False)
-        case Show():
+                console.print(f"Tables: {markdown.write_page(scored_folders(folder), docs, written)}", highlight=False)
+        case List():
             _list(console)
         case Demo(out):
             _demo(out, console)
 
 
-def _run_tables(tables: Mapping[Path, Table], how: How, console: Console) -> None:
+def _run_tables(tables: Mapping[Path, Table], execution: Execution, console: Console) -> None:
+    """Train all tables and report each. All stores are created first, so that `resume` finds every table."""
     plans = {folder: plan(table.runs()) for folder, table in tables.items()}
-    stores = {folder: Store(folder, table.to_toml()) for folder, table in tables.items()}  # so that `resume` knows all
+    stores = {folder: Store(folder, table.to_toml()) for folder, table in tables.items()}
     for folder, groups in plans.items():
-        live.follow(how.events(groups, stores[folder]), groups, console)
+        with ProgressDisplay(groups, console) as display:
+            for number, event in execution.events(groups, stores[folder]):
+                display.show(number, event)
         show_report(folder, console)
 
 
@@ -214,18 +218,18 @@ def _list(console: Console) -> None:
 
 
 def _about(tables: Mapping[str, Table]) -> str:
-    """A study in a line: its title, or the names of its tables."""
+    """A study in one line: its title, or the names of its tables."""
     return tables[""].title if "" in tables else f"tables {', '.join(tables)}"
 
 
 def _demo(out: Path, console: Console) -> None:
     (table,) = load_study("demo").values()
-    _run_tables({out: table}, How("cpu"), console)
+    _run_tables({out: table}, Execution("cpu"), console)
     console.print(OWN_AGENT, highlight=False, soft_wrap=True)
 
 
 OWN_AGENT = """
-On your own agent:
+With your own agent:
   memory = CrystalMemory(100_000, obs=(17,), action=6, params=CrystalParams.anchored(), anchor={"q": (6,)})
   memory.add(Transition(obs, action, reward, next_obs, terminated, truncated))
   batch = memory.sample(256)     # your loss: batch.weight · TD error² + batch.anchor["q"].coefficient · (q − target)²

@@ -1,4 +1,4 @@
-"""Recorded data (Minari): a dataset becomes a memory, crystallizes with a fitted critic, and goes back ranked by c.
+"""Recorded data (Minari): load a dataset into a memory, let it crystallize with a fitted critic, export it ranked by c.
 
 memory = memory_of(minari.load_dataset("mine-v0"))
 for _ in range(20):
@@ -19,10 +19,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crystalrl.integrations.requires import require
+from crystalrl.integrations._common import require
 from crystalrl.memory import CrystalMemory
 from crystalrl.memory.storage.spec import from_spaces
-from crystalrl.params import CrystalParams, floats
+from crystalrl.params import CrystalParams
+from crystalrl.params_checks import floats
 from crystalrl.types import Transition
 
 require("minari", "minari")
@@ -30,8 +31,8 @@ require("minari", "minari")
 import minari  # noqa: E402
 from minari.data_collector import EpisodeBuffer  # noqa: E402
 
-STEPS = ("c", "utility", "phase")
-"""What is written beside every exported step, in the infos."""
+STEP_INFOS = ("c", "utility", "phase")
+"""Infos of every exported step."""
 
 
 def memory_of(
@@ -41,10 +42,10 @@ def memory_of(
     anchor: Mapping[str, tuple[int, ...]] | None = None,
     **storage: Any,
 ) -> CrystalMemory:
-    """A memory that holds a whole dataset, whatever crystallizes: every phase has room for all of it.
+    """A memory that holds a whole dataset. Every phase has room for all of it, so nothing is evicted.
 
-    No environment runs, so time is counted in consolidations: each is one unit. `params`: `CrystalParams.anchored()`
-    without anchors unless given; its shares of the phases and its clock are replaced.
+    No environment runs, so time is counted in consolidations: each is one unit. `params`: None means
+    `CrystalParams.anchored()`, without anchors unless `anchor` is given; phase capacities and clock are replaced.
     """
     chosen = replace(params or CrystalParams.anchored(), capacity=(1.0, 1.0, 1.0), clock="calls")
     if anchor is None and params is None:
@@ -56,14 +57,14 @@ def memory_of(
 
 
 def demonstration(params: CrystalParams) -> float:
-    """c of a demonstration that is trusted from the start: just above τ_C, so that it is a crystal at once."""
+    """Initial c of a trusted demonstration: just above τ_C, so that it is a crystal at once."""
     return float(np.nextafter(np.float32(max(floats(params.tau_C))), np.float32(1)))
 
 
 def fill(memory: CrystalMemory, dataset: Any, *, demonstrations: bool = False) -> Tensor:
-    """Store a dataset's transitions in the order in which they were recorded; their slots int64[M].
+    """Store a dataset's transitions in the order in which they were recorded; returns their slots int64[M].
 
-    `demonstrations` are admitted as crystals; they must fit into the crystal store, whose overflow is dropped.
+    With `demonstrations` they start as crystals, and must fit into the crystal store, which drops what exceeds it.
     """
     if memory.spec.lanes is not None or memory.spec.envs != 1:
         raise ValueError(f"memory: wanted one lane and one environment, got {memory.spec.lanes} and {memory.spec.envs}")
@@ -76,7 +77,7 @@ def fill(memory: CrystalMemory, dataset: Any, *, demonstrations: bool = False) -
 
 
 def transitions(dataset: Any, memory: CrystalMemory) -> Iterator[Transition]:
-    """The steps of a dataset as a memory takes them. The end of a recording is no end of the task: it is truncated."""
+    """The steps of a dataset. An episode whose recording stops without a flag counts as truncated."""
     discrete = isinstance(memory.spec.action, int)
     for episode in dataset.iterate_episodes():
         terminated, truncated = episode.terminations.copy(), episode.truncations.copy()
@@ -101,7 +102,7 @@ def _at(observations: Any, k: int) -> Any:
 
 
 def ranked(memory: CrystalMemory, phase: str | None = None) -> dict[str, Any]:
-    """As `memory.experiences`, the highest c first, and `number`: the place of each in the order of arrival."""
+    """`memory.experiences` sorted by c, highest first, and `number`, the position of each in order of arrival."""
     found = memory.experiences(phase)
     number = memory.ledger.birth[0, found["index"]]
     order = torch.from_numpy(np.lexsort((number.numpy(), -found["c"].cpu().numpy())))
@@ -119,12 +120,12 @@ def export(
 ) -> Any:
     """Write experiences (of a phase; the `top` by c) as a Minari dataset with the spaces and environment of `like`.
 
-    What was consecutive stays an episode; where the next step is not exported, it ends there, truncated. Infos carry c,
-    utility and phase of every step, one more entry than steps, as Minari has it; the last is NaN (phase 0). `about`
-    goes to Minari: author, description, …
+    Consecutive steps stay one episode; where the next step is not exported, the episode is truncated. Infos hold c,
+    utility and phase of every step, and one more entry than steps, as Minari requires: NaN (phase 0). `about` is passed
+    to Minari: author, description, …
     """
     if memory.spec.n_step > 1:
-        raise ValueError(f"n_step: wanted 1, since n-step experiences are no recording, got {memory.spec.n_step}")
+        raise ValueError(f"n_step: wanted 1, since n-step experiences cannot be exported, got {memory.spec.n_step}")
     found = ranked(memory, phase)
     kept = torch.arange(len(found["c"]))[:top]
     kept = kept[found["number"][kept].argsort()]
@@ -137,7 +138,7 @@ def export(
         env=like.env_spec,
         observation_space=like.observation_space,
         action_space=like.action_space,
-        jpeg_encoding=False,  # exact, and Minari's default is not
+        jpeg_encoding=False,  # lossless, unlike Minari's default
         **about,
     )
 
@@ -149,7 +150,7 @@ def _numpy(part: Any) -> Any:
 
 
 def _spans(arrays: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """First and one after the last of each run of consecutive steps of one episode."""
+    """(first, last + 1) of each run of consecutive steps of one episode."""
     ended: NDArray[np.bool_] = (arrays["terminated"] | arrays["truncated"])[:-1]
     cut = (np.diff(arrays["number"]) != 1) | ended
     edges = [0, *(np.flatnonzero(cut) + 1).tolist(), len(arrays["number"])]
@@ -160,7 +161,7 @@ def _episode(arrays: Mapping[str, Any], first: int, end: int) -> EpisodeBuffer:
     steps = slice(first, end)
     truncated = arrays["truncated"][steps].copy()
     truncated[-1] |= not arrays["terminated"][end - 1]
-    infos = {name: np.append(arrays[name][steps], 0 if name == "phase" else np.nan) for name in STEPS}
+    infos = {name: np.append(arrays[name][steps], 0 if name == "phase" else np.nan) for name in STEP_INFOS}
     return EpisodeBuffer(
         observations=_joined(arrays["obs"], arrays["next_obs"], first, end),
         actions=arrays["action"][steps],

@@ -1,10 +1,12 @@
 """Replay memories."""
 
 from crystalrl.memory.base import ReplayMemory, load_memory
-from crystalrl.memory.classical import PrioritizedMemory, ReservoirMemory, UniformMemory
 from crystalrl.memory.crystal.memory import CrystalMemory
 from crystalrl.memory.crystal.report import Consolidation
+from crystalrl.memory.prioritized import PrioritizedMemory
+from crystalrl.memory.reservoir import ReservoirMemory
 from crystalrl.memory.storage.checkpoint import CheckpointError
+from crystalrl.memory.uniform import UniformMemory
 
 __all__ = [
     "CheckpointError",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, is_dataclass
 from os import PathLike
 from typing import Any, ClassVar, Self, Unpack
@@ -11,60 +11,59 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crystalrl import backends
+from crystalrl.backends import backend_for
 from crystalrl.memory.ledger import Ledger
 from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.arena import Arena
+from crystalrl.memory.storage.batches import gather_batch
 from crystalrl.memory.storage.checkpoint import CheckpointError
+from crystalrl.memory.storage.external import AnyArena, ExternalArena
 from crystalrl.memory.storage.layout import Layout
 from crystalrl.memory.storage.nstep import NStep
-from crystalrl.memory.storage.pack import Intake
+from crystalrl.memory.storage.pack import Packer
 from crystalrl.memory.storage.spec import StorageOptions, StorageSpec, from_spaces, storage_from_json, storage_to_json
 from crystalrl.random import Streams
-from crystalrl.types import Anchor, ArrayLike, Batch, Evaluate, Transition
+from crystalrl.types import ArrayLike, Batch, Evaluate, Transition
 
 
 class ReplayMemory:
     """Payload (`arena`) + ledger + unfinished n-step windows + random streams + clock.
 
     Invariant: the ledger's occupied slots are those the arena has written; `time[l]` counts the valid transitions that
-    lane l was given. Subclasses choose the ledger and its parameters, nothing else.
+    lane l was given. A subclass sets `ledger` and `params` when it is built.
     """
 
-    params: Any = None
-    ledger: Any
-    """The ledger, of the subclass's own kind (see `memory.ledger.Ledger`)."""
+    params: object = None
+    ledger: Ledger
     kinds: ClassVar[dict[str, type[ReplayMemory]]] = {}
+    """Memory classes by the name that files carry."""
 
     def __init_subclass__(cls) -> None:
         ReplayMemory.kinds[cls.__name__] = cls
 
-    def __init__(self, spec: StorageSpec) -> None:
+    def __init__(self, spec: StorageSpec, arena: ExternalArena | None = None) -> None:
         self.spec = spec
         self.lanes, self.capacity = spec.lanes or 1, spec.capacity
         self.device = torch.device(spec.device)
-        self._kernels: Any = backends.of(self.device)
-        self._fused: Any = backends.fused_for(self.device)
+        self.backend = backend_for(self.device)
         self.deliver = torch.device(spec.deliver) if spec.deliver is not None else self.device
+        """Device of the batches that `sample` returns."""
         self.streams = Streams(spec.seeds, self.device)
-        self.intake = Intake(spec, Layout(spec))
-        self.arena = Arena(spec, self.intake.layout)
-        self.windows = NStep(self.arena) if spec.n_step > 1 else None
+        self.packer = Packer(spec, Layout(spec))
+        self.arena: AnyArena = arena or Arena(spec, self.packer.layout)
+        self.windows = NStep(spec, self.packer.layout) if spec.n_step > 1 else None
         self.time = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         self._numpy_time = self.time.numpy() if self.device.type == "cpu" else np.empty(0)
-        self.ledger = self._ledger()
-        self._one = self._kernels is not None and self.lanes == spec.envs == spec.n_step == 1
+        self._single = self.backend.on_host and self.lanes == spec.envs == spec.n_step == 1
         self._all_valid = torch.ones(self.lanes, spec.envs, dtype=torch.bool, device=self.device)
         self._filled = False
-
-    def _ledger(self) -> Ledger:
-        raise NotImplementedError
+        """Whether every lane is known to hold an experience."""
 
     @classmethod
     def from_spaces(
         cls, observation_space: Any, action_space: Any, capacity: int, **options: Unpack[StorageOptions]
     ) -> Self:
-        """A memory for an environment's spaces (of a single environment; say `envs=` for parallel ones)."""
+        """A memory for an environment's spaces (of a single environment; pass `envs=` for parallel ones)."""
         merged: dict[str, Any] = {**from_spaces(observation_space, action_space), **options}
         return cls(capacity, **merged)  # type: ignore[arg-type]
 
@@ -80,8 +79,8 @@ class ReplayMemory:
     def __repr__(self) -> str:
         lanes = "" if self.spec.lanes is None else f", lanes={self.lanes}"
         extra = "" if self.params is None else f", {self.params}"
-        filled = f"{len(self):,} of {self.capacity:,}"
-        return f"{type(self).__name__}({filled}, obs={self.spec.obs}, action={self.spec.action}{lanes}{extra})"
+        held = f"{len(self):,} of {self.capacity:,}"
+        return f"{type(self).__name__}({held}, obs={self.spec.obs}, action={self.spec.action}{lanes}{extra})"
 
     @property
     def due(self) -> bool:
@@ -94,116 +93,105 @@ class ReplayMemory:
         return self.arena.nbytes + int(self.ledger.nbytes)
 
     def add(self, transition: Transition, *, valid: ArrayLike | None = None) -> Tensor:
-        """Store one step of every environment; the slots written, −1 for what is pending, not valid or not kept.
+        """Store one step of every environment. Returns the slots written; −1: pending, not valid or not kept.
 
-        `valid` [L, E] / [E] / scalar: False marks what is not a transition (Gymnasium's autoreset step). Returns int64
-        of that shape; with n-step returns one more axis of size n, because the end of an episode closes n windows.
+        `valid` [L, E] / [E] / scalar: False marks steps that are not transitions (Gymnasium's autoreset step). The
+        result is int64 of that shape; with n-step returns it has one more axis of size n, because the end of an episode
+        closes n windows.
         """
-        rows = self.intake.pack(transition)
-        if self._one and valid is None:
-            return self._add_one()
-        mask = self._all_valid if valid is None else self._mask("valid", valid)
-        closed, real = (rows, mask) if self.windows is None else self.windows.push(rows, mask)
-        self.time += self.spec.envs if valid is None else mask.sum(-1)
-        slots = self._store(closed, real)
-        return self._outer(slots, self.spec.envs == 1) if self.windows is None else self._outer_windows(slots)
+        if not self._recording:
+            self.ledger.reserve(self._width)  # an error here comes before anything has changed
+        rows = self.packer.pack(transition)
+        if self._single and valid is None:
+            self._numpy_time += 1  # before the slot is allocated, as with several lanes
+            return self._write_single(self.ledger.add_one())
+        return self._add_rows(rows, valid, self.ledger.commit)
 
-    def reserve(self) -> None:
-        """The host's part of `add`, which `add` does itself unless a CUDA graph is being recorded. Call it before each
-        replay of a recorded `add`.
-        """
+    @property
+    def _width(self) -> int:
+        """Slots that one call may write in each lane."""
+        return self.spec.envs * self.spec.n_step
 
-    def _add_one(self) -> Tensor:
+    @property
+    def _recording(self) -> bool:
+        """Whether a CUDA graph is being recorded: then the host's part waits for `reserve`."""
+        return self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+    def _write_single(self, slot: int) -> Tensor:
         """The common case, without tensors: one lane, one environment, one step, on CPU."""
-        self._numpy_time += 1  # before it is placed, as where there are several lanes
-        slot = self.ledger.place_one()
         if slot >= 0:
-            self.arena.write_one(self.intake.scratch_row, slot)
+            self.arena.write_one(self.packer.scratch_row, slot)
         return torch.from_numpy(np.array(slot if self.spec.lanes is None else [[slot]]))
 
-    def _store(self, rows: Tensor, valid: Tensor) -> Tensor:
-        slots: Tensor = self.ledger.place(valid)
+    def _add_rows(self, rows: Tensor, valid: ArrayLike | None, commit: Callable[[Tensor], None]) -> Tensor:
+        mask = self._all_valid if valid is None else self.packer.mask("valid", valid)
+        closed, real = (rows, mask) if self.windows is None else self.windows.push(rows, mask)
+        self.time += self.spec.envs if valid is None else mask.sum(-1)
+        slots = self._store(closed, real, commit)
+        return self._outer(slots) if self.windows is None else self._outer_windows(slots)
+
+    def _store(self, rows: Tensor, valid: Tensor, commit: Callable[[Tensor], None]) -> Tensor:
+        slots = self.ledger.allocate(valid)
         self.arena.write(rows, slots)
-        self.ledger.written(slots)
+        commit(slots)
         return slots
 
-    def end_episode(self, ended: ArrayLike | None = None, episode_return: ArrayLike | None = None) -> Tensor:
-        """Close the open n-step windows of the environments that `ended` (all, if None) as truncated.
-
-        `episode_return` [L, E] / [E] / scalar is used by memories that learn from returns. Returns the slots written.
+    def reserve(self) -> None:
+        """The host's part of `add`. `add` does it itself, unless a CUDA graph is being recorded: call this before each
+        replay of a recorded `add`.
         """
-        mask = self._all_valid if ended is None else self._mask("ended", ended)
-        if self.windows is None:
-            return self._outer(torch.full(mask.shape, -1, device=self.device), self.spec.envs == 1)
-        return self._outer_windows(self._store(*self.windows.flush(mask)))
+        self.ledger.reserve(self._width)
 
-    def _outer(self, inner: Tensor, squeeze: bool) -> Tensor:
-        """[L, E] → the shape the user has."""
+    def end_episode(self, ended: ArrayLike | None = None, episode_return: ArrayLike | None = None) -> Tensor:
+        """Close the open n-step windows of the environments that `ended` (None: all) as truncated.
+
+        `episode_return` [L, E] / [E] / scalar is for memories that use returns. Returns the slots written.
+        """
+        mask = self._ended_mask(ended)
+        if self.windows is None:
+            return self._outer(torch.full(mask.shape, -1, device=self.device))
+        if not self._recording:
+            self.ledger.reserve(self._width)
+        return self._outer_windows(self._store(*self.windows.flush(mask), self.ledger.commit))
+
+    def _ended_mask(self, ended: ArrayLike | None) -> Tensor:
+        return self._all_valid if ended is None else self.packer.mask("ended", ended)
+
+    def _outer(self, inner: Tensor) -> Tensor:
+        """[L, E, …] → the shape the user has."""
         if self.spec.lanes is not None:
             return inner
-        return inner[0, 0] if squeeze else inner[0]
+        return inner[0, 0] if self.spec.envs == 1 else inner[0]
 
     def _outer_windows(self, slots: Tensor) -> Tensor:
-        return self._outer(slots.unflatten(1, (self.spec.envs, self.spec.n_step)), self.spec.envs == 1)
-
-    def _mask(self, name: str, value: ArrayLike) -> Tensor:
-        mask = torch.as_tensor(value, device=self.device)
-        wanted = (self.lanes, self.spec.envs) if self.spec.lanes is not None else (self.spec.envs,)
-        if tuple(mask.shape) != wanted and not (self.spec.lanes is None and self.spec.envs == 1 and mask.dim() == 0):
-            raise ValueError(f"{name}: wanted shape {wanted}, got {tuple(mask.shape)}")
-        if mask.dtype != torch.bool:
-            raise TypeError(f"{name}: wanted booleans, got {mask.dtype}")
-        return mask.reshape(self.lanes, self.spec.envs)
+        return self._outer(slots.unflatten(1, (self.spec.envs, self.spec.n_step)))
 
     def sample(self, size: int) -> Batch:
         """Draw `size` experiences per lane, with replacement."""
         self._refuse_size(size)
         slots, weight = self.ledger.draw(size, self.time)
-        return self._deliver(slots, weight)
+        return gather_batch(self.arena, slots, weight, to=self.deliver, squeeze=self.spec.lanes is None)
 
     def _refuse_size(self, size: int) -> None:
         if not isinstance(size, int | np.integer) or not 1 <= size <= self.capacity:
             raise ValueError(f"size: wanted a whole number from 1 to the capacity {self.capacity}, got {size!r}")
         if self._filled:
             return
-        count = self.ledger.count
-        if not bool((count > 0).all()):
-            empty = [lane for lane, n in enumerate(count.tolist()) if n == 0]
+        if empty := [lane for lane, count in enumerate(self.ledger.count.tolist()) if count == 0]:
             where = "" if self.spec.lanes is None else f" in lanes {empty[:8]}"
             raise ValueError(f"sample: wanted at least one stored experience, got an empty memory{where}")
-        self._filled = True  # experiences are replaced, never withdrawn, so no need to look again until `clear`
-
-    def _deliver(self, slots: Tensor, weight: Tensor) -> Batch:
-        """Gather the payload of drawn slots int64[L, B]."""
-        squeeze, anchor = self.spec.lanes is None, self._anchors_of(slots)
-        if self.deliver.type == self.device.type == "cpu":
-            parts = self.arena.read_fields(slots, squeeze)
-        else:
-            rows = self.arena.read(slots)
-            if self.deliver != self.device:
-                rows, slots, weight = (self._send(x) for x in (rows, slots, weight))
-            parts = self.arena.unpack(rows[0] if squeeze else rows)
-        if squeeze:
-            slots, weight = slots.view(-1), weight.view(-1)
-        return Batch(**parts, weight=weight, index=slots, anchor=anchor)
-
-    def _anchors_of(self, slots: Tensor) -> dict[str, Anchor] | None:
-        """Anchors of drawn slots int64[L, B], where a memory keeps some."""
-        return None
-
-    def _send(self, x: Tensor) -> Tensor:
-        return x.pin_memory().to(self.deliver, non_blocking=True) if self.deliver.type == "cuda" else x.to(self.deliver)
+        self._filled = True  # experiences are replaced, never withdrawn: no need to look again until `clear`
 
     def update(self, index: Tensor, td_error: ArrayLike) -> None:
         """Tell the memory the TD errors (signed or not) of drawn experiences: index and td_error [L, B] or [B].
 
         An entry whose slot was rewritten since it was drawn is skipped.
         """
-        slots, magnitude = self._inner_update(index, td_error)
+        slots, magnitude = self._checked_update(index, td_error)
         self.ledger.update(slots, magnitude)
 
-    def _inner_update(self, index: Tensor, td_error: ArrayLike) -> tuple[Tensor, Tensor]:
-        """Checked slots int64[L, B] and |td| float32[L, B]."""
+    def _checked_update(self, index: Tensor, td_error: ArrayLike) -> tuple[Tensor, Tensor]:
+        """Slots int64[L, B] and |td| float32[L, B], checked."""
         slots = torch.as_tensor(index, device=self.device)
         error = torch.as_tensor(td_error, device=self.device).detach()
         dims = 1 if self.spec.lanes is None else 2
@@ -213,53 +201,33 @@ class ReplayMemory:
             raise ValueError(f"update: wanted index and td_error of one shape {wanted}, got {got}")
         if slots.dtype != torch.int64 or not error.is_floating_point():
             raise TypeError(f"update: wanted an int64 index and floating td_error, got {slots.dtype} and {error.dtype}")
-        if self._kernels is not None:
-            magnitude = self._examined(slots.numpy(), error.to(torch.float32).numpy())
-            inner = slots.view(self.lanes, -1)
-            if not self.ledger.holds(inner):
-                raise ValueError("index: wanted slots that hold an experience, got empty ones (from before a clear?)")
-            return inner, torch.from_numpy(magnitude).view(self.lanes, -1)
-        inner = slots.view(self.lanes, -1)
-        if self._fused is not None:
-            error = error.reshape(inner.shape)
-            return inner, self._fused.magnitude(error, inner, self.capacity, self.intake.corrupt)
-        on_device = error.abs().to(torch.float32).view(self.lanes, -1)
-        self.intake.corrupt |= ~torch.isfinite(on_device).all()
-        return inner, on_device
-
-    def _examined(self, slots: Any, error: Any) -> Any:
-        """|error|, after refusing slots out of range and errors that are not finite; NumPy arrays."""
-        if not slots.size:
-            raise ValueError("update: wanted at least one entry, got none")
-        magnitude = np.empty(slots.size, np.float32)
-        low, high, finite = self._kernels.examine(slots.reshape(-1), error.reshape(-1), magnitude)
-        if low < 0 or high >= self.capacity:
-            raise ValueError(f"index: wanted slots from 0 to {self.capacity - 1}, got {low} … {high}")
-        if not finite:
-            raise ValueError("td_error: wanted finite numbers of float32, got NaN or infinity")
-        return magnitude
+        inner, error = slots.view(self.lanes, -1), error.reshape(self.lanes, -1)
+        magnitude = self.backend.writes.magnitude(error, inner, self.capacity, self.packer.corrupt)
+        if self.backend.on_host and not self.ledger.holds(inner):
+            raise ValueError("index: wanted slots that hold an experience, got empty ones (from before a clear?)")
+        return inner, magnitude
 
     def consolidate(self, evaluate: Evaluate) -> Any:
         """Nothing to consolidate: returns None."""
-        self.intake.check()
+        self.packer.check()
 
     def clear(self) -> None:
-        """Forget all experiences; parameters, clock and random streams go on."""
-        self.intake.corrupt.zero_()
+        """Forget all experiences. Parameters, clock and random streams stay."""
+        self.packer.corrupt.zero_()
         self.ledger.clear()
         self._filled = False
         if self.windows is not None:
             self.windows.clear()
 
     def check(self) -> None:
-        """Raise AssertionError, naming it, if an invariant is broken (ValueError: not finite values on CUDA)."""
-        self.intake.check()
+        """Raise AssertionError if an invariant is broken, naming it (on CUDA, ValueError for NaN or infinity)."""
+        self.packer.check()
         self.ledger.check()
         if self.windows is not None:
             self.windows.check()
 
     def _tensors(self) -> dict[str, Tensor]:
-        """Live tensors that make up the state. `…slot.…` ones are [L, N, …]: files hold only their used part."""
+        """Live tensors that make up the state. Those named `…slot.…` are [L, N, …]: files hold only their used part."""
         parts: dict[str, Mapping[str, Tensor]] = {
             "memory": {"slot.rows": self.arena.rows, "time": self.time},
             "ledger": self.ledger.tensors(),
@@ -283,9 +251,9 @@ class ReplayMemory:
             odd = sorted(set(state) ^ set(own))
             raise ValueError(f"state: wanted the tensors of {type(self).__name__}, got others: {', '.join(odd[:6])}")
         for name, tensor in own.items():
-            _refuse_other(name, tensor, state[name])
+            checkpoint.refuse_other(name, tensor, state[name])
         self.clear()
-        self.ledger.disclaim()
+        self.ledger.forget_draws()
         for name, tensor in own.items():
             given = state[name]
             (tensor[:, : given.shape[1]] if ".slot." in name else tensor).copy_(given)
@@ -293,11 +261,11 @@ class ReplayMemory:
         self.ledger.refresh()
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the memory to one file; the previous file survives whatever happens on the way."""
+        """Write the memory to one file. The previous file survives if anything fails on the way."""
         checkpoint.write(path, self._header(), self.state_dict())
 
     def load(self, path: str | PathLike[str]) -> None:
-        """Continue from a file of a memory of the same kind and structure; on any error nothing is changed."""
+        """Continue from a file of a memory of the same kind and structure. On any error nothing is changed."""
         header, state = checkpoint.read(path)
         own = self._header()
         for name in ("kind", "structure"):
@@ -309,20 +277,12 @@ class ReplayMemory:
             raise CheckpointError(f"{path}: {error}") from error
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled or copied as a file would be: its views of one storage would not survive otherwise."""
+        """Pickle and copy go through the file format: views of one storage would not survive otherwise."""
         return _restored, (self._header(), self.state_dict(), str(self.device))
 
     def _header(self) -> dict[str, Any]:
         params = asdict(self.params) if is_dataclass(self.params) and not isinstance(self.params, type) else {}
         return {"kind": type(self).__name__, "structure": storage_to_json(self.spec), "params": params}
-
-
-def _refuse_other(name: str, own: Tensor, given: Tensor) -> None:
-    wanted, got = list(own.shape), list(given.shape)
-    if ".slot." in name and len(got) > 1 and got[1] <= wanted[1]:
-        got[1] = wanted[1]
-    if wanted != got or own.dtype != given.dtype:
-        raise ValueError(f"state {name}: wanted {own.dtype} {wanted}, got {given.dtype} {list(given.shape)}")
 
 
 def load_memory(path: str | PathLike[str], device: str | torch.device = "cpu") -> ReplayMemory:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from crystalrl.memory.ledger import Ring
-from crystalrl.memory.sampling.sum_tree import Learning, WeightTree
+from crystalrl.lanes import PerLane, lane_values, per_lane
+from crystalrl.memory.base import ReplayMemory
+from crystalrl.memory.ledger import RingLedger
+from crystalrl.memory.sampling.priority import PriorityRule, annealed
+from crystalrl.memory.sampling.sum_tree import SumTree
+from crystalrl.memory.storage.spec import StorageOptions, StorageSpec
 from crystalrl.random import Streams
 
-PerLane = float | Sequence[float]
 SMALLEST = torch.finfo(torch.float32).tiny
 
 
@@ -32,90 +35,62 @@ class PrioritizedParams:
 
     def __post_init__(self) -> None:
         for name in ("alpha", "beta"):
-            values = getattr(self, name)
-            for value in values if isinstance(values, Sequence) else (values,):
+            for value in lane_values(getattr(self, name)):
                 if not 0 <= value <= 1:
                     raise ValueError(f"{name}: wanted numbers in [0, 1], got {value}")
         if self.is_steps is not None and self.is_steps < 1:
             raise ValueError(f"is_steps: wanted a whole number ≥ 1 or None, got {self.is_steps}")
         if not 0 < self.epsilon < float("inf"):
             raise ValueError(f"epsilon: wanted a finite number > 0, got {self.epsilon}")
-        highest = max(self.alpha) if isinstance(self.alpha, Sequence) else self.alpha
-        if self.epsilon < 1 and self.epsilon**highest < SMALLEST:
+        if self.epsilon < 1 and self.epsilon ** max(lane_values(self.alpha)) < SMALLEST:
             raise ValueError(f"epsilon: wanted ε^alpha ≥ {SMALLEST:.3g}, a float32 above zero, got {self.epsilon}")
 
 
-def per_lane(name: str, value: PerLane, lanes: int, device: torch.device) -> Tensor:
-    """float64[L, 1] of a scalar or one value per lane."""
-    values = torch.as_tensor(value, dtype=torch.float64, device=device).reshape(-1, 1)
-    if values.shape[0] not in (1, lanes):
-        raise ValueError(f"{name}: wanted one number, or {lanes} (one per lane), got {values.shape[0]}")
-    return values.expand(lanes, 1).contiguous()
-
-
-def annealed(start: Tensor, steps: int | None, time: Tensor) -> Tensor:
-    """float64[L, 1]: from `start` [L, 1] linearly to 1 over so many environment steps; `time` int64[L] have passed."""
-    if steps is None:
-        return start
-    return start + (1 - start) * (time[:, None].to(torch.float64) / steps).clamp_max(1.0)
-
-
-class PrioritizedLedger(Ring):
-    """Draw weights in a tree of sums. Invariant: a slot has a positive weight exactly if it is occupied."""
+class PrioritizedLedger(RingLedger):
+    """Draw weights in a sum tree. Invariant: a slot has a positive weight exactly if it is occupied."""
 
     def __init__(self, lanes: int, slots: int, streams: Streams, params: PrioritizedParams) -> None:
         super().__init__(lanes, slots, streams)
         device, self.params = streams.device, params
-        self.tree = WeightTree(lanes, slots, 1, device)
+        self.tree = SumTree(lanes, slots, 1, device)
         self.beta = per_lane("beta", params.beta, lanes, device)
-        self.highest = torch.ones(lanes, dtype=torch.float32, device=device)
-        """Largest draw weight seen so far: what a new experience gets."""
-        self._highest = self.highest.numpy() if self._kernels else np.empty(0, np.float32)
-        nothing = torch.zeros(lanes, 0, device=device)
-        alpha = per_lane("alpha", params.alpha, lanes, device)
-        self.rule = Learning(params.epsilon, alpha, self.highest, nothing, nothing)
-        self._zeros = torch.zeros(0, dtype=torch.uint8)
+        self.max_priority = torch.ones(lanes, dtype=torch.float32, device=device)
+        """Largest draw weight so far: what a new experience gets."""
+        self.rule = PriorityRule(params.epsilon, per_lane("alpha", params.alpha, lanes, device), self.max_priority)
+        self._stratum = torch.zeros(lanes, 0, dtype=torch.uint8, device=device)
         self._filled = torch.zeros(lanes, 1, dtype=torch.float64)
+        self._filled_array = self._filled.numpy()
 
     @property
     def nbytes(self) -> int:
-        return self.tree.nbytes + self.highest.nbytes
+        return self.tree.nbytes + self.max_priority.nbytes
 
-    def written(self, slots: Tensor) -> None:
-        if self._fused is not None:
-            self.tree.write(slots, self.highest)
-            return
-        weight = self.highest[:, None].expand_as(slots)
-        self.tree.set(slots, weight.contiguous(), self._label(slots.shape))
-        self.tree.renew(slots)
+    def commit(self, slots: Tensor) -> None:
+        self.tree.commit(slots, self.rule)
 
-    def place_one(self) -> int:
-        slot = super().place_one()
-        self.tree.set_one(slot, self._highest.item(), 0)
+    def add_one(self) -> int:
+        slot = super().add_one()
+        self.tree.commit_one(slot, self.rule)
         return slot
 
     def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
-        stratum = self._label(torch.Size((self.lanes, size)))
-        return self.tree.sample(self.streams, stratum, self._counted(), annealed(self.beta, self.params.is_steps, time))
+        if self._stratum.shape[1] != size:
+            self._stratum = torch.zeros(self.lanes, size, dtype=torch.uint8, device=self.max_priority.device)
+        beta = annealed(self.beta, self.params.is_steps, time)
+        return self.tree.sample(self.streams, self._stratum, self._occupied(), beta)
 
-    def _counted(self) -> Tensor:
+    def _occupied(self) -> Tensor:
         """float64[L, 1] occupied slots."""
-        if self._kernels is None:
+        if not self.backend.on_host:
             return self.count[:, None].to(torch.float64)
-        self._filled.numpy()[:, 0] = np.minimum(self._number, self.slots)
+        self._filled_array[:, 0] = np.minimum(self._number, self.slots)
         return self._filled
-
-    def _label(self, shape: torch.Size) -> Tensor:
-        """The label of the only stratum, uint8 of the given shape."""
-        if self._zeros.shape != shape:
-            self._zeros = torch.zeros(shape, dtype=torch.uint8, device=self.highest.device)
-        return self._zeros
 
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
         self.tree.learn(slots, magnitude, self.rule)
 
     def tensors(self) -> dict[str, Tensor]:
-        return {**super().tensors(), "highest": self.highest, **self.tree.tensors()}
+        return {**super().tensors(), "highest": self.max_priority, **self.tree.tensors()}
 
     def refresh(self) -> None:
         self.tree.rebuild()
@@ -123,15 +98,37 @@ class PrioritizedLedger(Ring):
     def clear(self) -> None:
         super().clear()
         self.tree.clear()
-        self.highest.fill_(1.0)
+        self.max_priority.fill_(1.0)
 
-    def disclaim(self) -> None:
-        self.tree.disclaim()
+    def forget_draws(self) -> None:
+        self.tree.forget_draws()
 
     def check(self) -> None:
         super().check()
         self.tree.check()
-        occupied = torch.arange(self.tree.slots, device=self.highest.device) < self.count[:, None]
-        drawable = self.tree.weight[:, : self.tree.slots] > 0
+        occupied = torch.arange(self.slots, device=self.max_priority.device) < self.count[:, None]
+        drawable = self.tree.weight[:, : self.slots] > 0
         if not torch.equal(occupied, drawable):
             raise AssertionError("prioritized: occupied slots and drawable slots differ")
+
+
+class PrioritizedMemory(ReplayMemory):
+    """Prioritized replay (Schaul et al. 2016). `PrioritizedParams` documents the exponents."""
+
+    params: PrioritizedParams
+    ledger: PrioritizedLedger
+
+    def __init__(
+        self,
+        capacity: int,
+        *,
+        alpha: PerLane = 0.6,
+        beta: PerLane = 0.4,
+        is_steps: int | None = None,
+        epsilon: float = 1e-6,
+        **storage: Unpack[StorageOptions],
+    ) -> None:
+        params = PrioritizedParams(alpha, beta, is_steps, epsilon)
+        super().__init__(StorageSpec(capacity, **storage))
+        self.params = params
+        self.ledger = PrioritizedLedger(self.lanes, self.capacity, self.streams, params)

@@ -1,17 +1,21 @@
 """Reservoir replay: the most recent experiences, and a uniform sample of everything older.
 
-Nothing moves. An experience that is no longer recent is offered to the reservoir: it takes the place of a random member
-or is given up, and the slot that becomes free is where the newcomer is written.
+Nothing moves. An experience that is no longer recent is offered to the reservoir: it replaces a random member or is
+dropped, and the new experience is written to the slot that this frees.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Unpack
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from crystalrl.memory.ledger import Counted, scaled
+from crystalrl.memory.base import ReplayMemory
+from crystalrl.memory.ledger import CountedLedger
+from crystalrl.memory.storage.spec import StorageOptions, StorageSpec
 from crystalrl.random import Stream, Streams
 
 
@@ -22,7 +26,7 @@ class ReservoirParams:
     recent: float = 0.5
     """Share of the slots that hold the most recent experiences; 0: a pure reservoir, 1: first in, first out."""
     recent_batch: float = 0.5
-    """Share of a batch drawn from the recent ones (all of it while there are no older ones)."""
+    """Share of a batch drawn from the recent experiences (all of it while there are no older ones)."""
 
     def __post_init__(self) -> None:
         for name in ("recent", "recent_batch"):
@@ -30,19 +34,19 @@ class ReservoirParams:
                 raise ValueError(f"{name}: wanted a number in [0, 1], got {getattr(self, name)}")
 
 
-class ReservoirLedger(Counted):
-    """Slots by role. Invariant: `recent` and `reserved`, as far as filled, name every occupied slot once.
+class ReservoirLedger(CountedLedger):
+    """Slots by role. Invariant: the filled parts of `recent` and `reserved` together name every occupied slot once.
 
-    `recent` int64[L, R] is a ring by number of arrival; `reserved` int64[L, K] is unordered; R + K = N.
+    `recent` int64[L, R] is a ring in order of arrival; `reserved` int64[L, K] has no order; R + K = N.
     """
 
     def __init__(self, lanes: int, slots: int, streams: Streams, params: ReservoirParams) -> None:
         super().__init__(lanes, slots, streams)
         self.params, self.window, device = params, round(params.recent * slots), streams.device
-        # one spare column each: writes that must not happen go there
+        # one spare column each, for writes that are skipped
         self.recent = torch.zeros(lanes, self.window + 1, dtype=torch.int64, device=device)
         self.reserved = torch.zeros(lanes, slots - self.window + 1, dtype=torch.int64, device=device)
-        if self._kernels is not None:
+        if device.type == "cpu":
             self._recent, self._reserved = self.recent.numpy(), self.reserved.numpy()
 
     @property
@@ -54,14 +58,14 @@ class ReservoirLedger(Counted):
     def nbytes(self) -> int:
         return super().nbytes + self.recent.nbytes + self.reserved.nbytes
 
-    def place(self, valid: Tensor) -> Tensor:
-        """At most R newcomers at once, so that those who leave the window are distinct from those who enter; and few,
-        because newcomers who take the same seat are found by comparing each with each.
+    def allocate(self, valid: Tensor) -> Tensor:
+        """At most R at once, so that those that leave the window differ from those that enter it; and few, because
+        those that take the same seat are found by comparing all pairs.
         """
         width = min(max(self.window, 1), 64)
-        return torch.cat([self._place(part) for part in valid.split(width, dim=1)], dim=1)
+        return torch.cat([self._allocate(part) for part in valid.split(width, dim=1)], dim=1)
 
-    def _place(self, valid: Tensor) -> Tensor:
+    def _allocate(self, valid: Tensor) -> Tensor:
         window, room = self.window, self.slots - self.window
         rank = valid.cumsum(-1) - 1
         number = self.number[:, None] + rank
@@ -82,7 +86,7 @@ class ReservoirLedger(Counted):
         return torch.where(valid, slots, -1)
 
     def _unseat(self, seat: Tensor, leaving: Tensor, admitted: Tensor) -> Tensor:
-        """Slot freed by taking `seat` [L, M]: its member's, or that of the last newcomer in this call who took it."""
+        """Slot freed by taking `seat` [L, M]: its member's, or that of the last to take it in this call."""
         earlier = (seat[:, :, None] == seat[:, None, :]) & admitted[:, None, :] & admitted[:, :, None]
         order = torch.arange(seat.shape[1], device=seat.device)
         last = ((order[None, :] < order[:, None]) & earlier).long().mul(order + 1).amax(-1)
@@ -90,13 +94,13 @@ class ReservoirLedger(Counted):
         return torch.where(last > 0, leaving.gather(1, (last - 1).clamp_min(0)), held)
 
     def _seat(self, seat: Tensor, slots: Tensor) -> None:
-        """reserved[seat] = slot in order: of several for one seat the last stays, the others go to the spare column."""
+        """reserved[seat] = slot, in order: with one seat twice the last stays, others go to the spare column."""
         order = torch.arange(seat.shape[1], device=seat.device)
         later = ((seat[:, :, None] == seat[:, None, :]) & (order[None, :] > order[:, None])).any(-1)
         self.reserved.scatter_(1, torch.where(later, self.reserved.shape[1] - 1, seat), slots)
 
-    def place_one(self) -> int:
-        """As `place`, in plain numbers, for one newcomer in one lane on CPU."""
+    def add_one(self) -> int:
+        """As `allocate`, in plain numbers, for one experience in one lane on CPU."""
         window, room, recent, reserved = self.window, self.slots - self.window, self._recent[0], self._reserved[0]
         number = int(self._number[0])
         self._number[0] += 1
@@ -119,8 +123,8 @@ class ReservoirLedger(Counted):
         share = torch.where(reserved > 0, round(self.params.recent_batch * size), size)
         share = torch.where(recent > 0, share, 0)
         from_recent = torch.arange(size, device=uniform.device) < share[:, None]
-        new = self.recent.gather(1, scaled(uniform, recent[:, None]))
-        old = self.reserved.gather(1, scaled(uniform, reserved[:, None]))
+        new = self.recent.gather(1, _scaled(uniform, recent[:, None]))
+        old = self.reserved.gather(1, _scaled(uniform, reserved[:, None]))
         return torch.where(from_recent, new, old), torch.ones(uniform.shape, device=uniform.device)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -133,3 +137,30 @@ class ReservoirLedger(Counted):
             named = torch.cat([self.recent[lane, : int(recent[lane])], self.reserved[lane, : int(reserved[lane])]])
             if not torch.equal(named.sort().values, torch.arange(len(named), device=named.device)):
                 raise AssertionError(f"reservoir, lane {lane}: its lists do not name every occupied slot once")
+
+
+def _scaled(uniform: Tensor, count: Tensor) -> Tensor:
+    """Integers int64[L, B] uniform in 0 … count − 1 from uniforms float64[L, B] and counts int64[L, 1]."""
+    if uniform.device.type == "cpu":  # a third of torch's time at batch size
+        return torch.from_numpy((uniform.numpy() * count.numpy()).astype(np.int64))
+    return (uniform * count).to(torch.int64)
+
+
+class ReservoirMemory(ReplayMemory):
+    """The most recent experiences and a uniform sample of everything older. `ReservoirParams` documents the shares."""
+
+    params: ReservoirParams
+    ledger: ReservoirLedger
+
+    def __init__(
+        self,
+        capacity: int,
+        *,
+        recent: float = 0.5,
+        recent_batch: float = 0.5,
+        **storage: Unpack[StorageOptions],
+    ) -> None:
+        params = ReservoirParams(recent, recent_batch)
+        super().__init__(StorageSpec(capacity, **storage))
+        self.params = params
+        self.ledger = ReservoirLedger(self.lanes, self.capacity, self.streams, params)

@@ -1,4 +1,4 @@
-"""Continual-learning methods: none, elastic weight consolidation, distillation of stored outputs."""
+"""Continual-learning methods: plain replay, elastic weight consolidation, distillation of stored outputs."""
 
 from crystalrl.methods.base import Method
 from crystalrl.methods.distill import Distill, DistillParams

@@ -1,38 +1,24 @@
-"""What a continual-learning method may do. The base does nothing: plain replay."""
+"""The hooks of a continual-learning method. The base class does nothing: plain replay."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
-
 from torch import Tensor
 
-from crystalrl.agents.networks import LaneNetwork, Shape
-from crystalrl.memory.base import ReplayMemory
-from crystalrl.types import Batch, Evaluation
-
-
-class Learner(Protocol):
-    """What methods need of an agent."""
-
-    network: LaneNetwork
-    theta: Tensor
-    anchors: Mapping[str, Shape]
-
-    def evaluate(self, batch: Batch) -> Evaluation: ...
+from crystalrl.agents.base import Agent
+from crystalrl.types import Batch, Memory
 
 
 class Method:
-    """Hooks of a run: `task_start`, `task_end`, `augment` what is replayed, add a `penalty` to the loss."""
+    """Called by a run: when tasks start and end, when experiences are stored, and in every update."""
 
-    def task_start(self, agent: Learner, memory: ReplayMemory, task: int) -> None:
+    def task_start(self, agent: Agent, memory: Memory, task: int) -> None:
         """Called before the first step of a task."""
 
-    def task_end(self, agent: Learner, memory: ReplayMemory, task: int) -> None:
+    def task_end(self, agent: Agent, memory: Memory, task: int) -> None:
         """Called after the last step of a task."""
 
     def stored(self, slots: Tensor) -> None:
-        """Called with the slots int64[L, E] (or [L, E, n], with n-step returns) just written; −1: nothing was."""
+        """Called with the slots just written, int64[L, E] or, with n-step returns, [L, E, n]; −1: none was."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Live tensors that make up its state."""
@@ -40,13 +26,13 @@ class Method:
 
     @property
     def nbytes(self) -> int:
-        """Bytes it keeps, beside the memory, to protect old tasks."""
+        """Bytes it keeps to protect old tasks, in addition to the memory's."""
         return 0
 
     def augment(self, batch: Batch) -> Batch:
-        """The batch the agent learns from, given the one that was drawn."""
+        """The batch that the agent learns from, given the one that was drawn."""
         return batch
 
     def penalty(self, theta: Tensor) -> Tensor | None:
-        """[L] to add to the loss for parameters [L, P]."""
+        """[L] to add to the loss for parameters [L, P]; None adds nothing."""
         return None

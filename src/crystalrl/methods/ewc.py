@@ -1,23 +1,23 @@
 """Elastic weight consolidation (Kirkpatrick et al. 2017), per task and online (Schwarz et al. 2018).
 
 Both pull every parameter towards a centre with the strength of its Fisher information. Summed over tasks, the penalties
-Σ_k F_k·(θ − θ_k)² equal F·(θ − c)² up to a constant, with F = Σ F_k and c = Σ F_k·θ_k / F: so two rows per lane
-suffice, however many tasks there are. The online form lets F decay and centres on the newest parameters.
+Σ_k F_k·(θ − θ_k)² equal F·(θ − c)² up to a constant, with F = Σ F_k and c = Σ F_k·θ_k / F: so two rows per lane are
+enough for any number of tasks. The online form lets F decay and centres on the newest parameters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from crystalrl.agents.base import Agent, require_tensor
 from crystalrl.agents.networks import ROW, LaneNetwork
-from crystalrl.agents.optimiser import PerLane, lane_column
-from crystalrl.memory.base import ReplayMemory
-from crystalrl.methods.base import Learner, Method
+from crystalrl.lanes import PerLane, lane_values, per_lane
+from crystalrl.methods.base import Method
 from crystalrl.random import Stream, Streams
+from crystalrl.types import Memory
 
 
 @dataclass(frozen=True)
@@ -27,15 +27,14 @@ class EWCParams:
     strength: PerLane = 1000.0
     """Factor of the penalty ½·Σ F·(θ − c)²; 0 switches it off."""
     online: bool = False
-    """One decaying Fisher centred on the newest parameters, instead of the sum over tasks."""
+    """One decaying Fisher information centred on the newest parameters, instead of the sum over tasks."""
     decay: float = 0.95
-    """What the online form keeps of the old Fisher at each task."""
+    """Factor of the old Fisher information at the end of each task, in the online form."""
     samples: int = 512
-    """Experiences from which a task's Fisher is measured."""
+    """Experiences from which a task's Fisher information is estimated."""
 
     def __post_init__(self) -> None:
-        values = self.strength if isinstance(self.strength, Sequence) else (self.strength,)
-        if not all(value >= 0 for value in values):
+        if not all(value >= 0 for value in lane_values(self.strength)):
             raise ValueError(f"strength: wanted numbers ≥ 0, got {self.strength}")
         if not 0 <= self.decay <= 1:
             raise ValueError(f"decay: wanted a number in [0, 1], got {self.decay}")
@@ -46,10 +45,10 @@ class EWCParams:
 class EWC(Method):
     """Invariant: `fisher` and `centre` [L, P] change in place and only at the end of a task; fisher ≥ 0."""
 
-    def __init__(self, agent: Learner, params: EWCParams, streams: Streams) -> None:
+    def __init__(self, agent: Agent, params: EWCParams, streams: Streams) -> None:
         lanes = agent.theta.shape[0]
         self.params, self.streams = params, streams
-        self.strength = lane_column("strength", params.strength, lanes, agent.theta.device)
+        self.strength = per_lane("strength", params.strength, lanes, agent.theta.device, torch.float32)
         self.fisher = torch.zeros_like(agent.theta, requires_grad=False)
         self.centre = agent.theta.detach().clone()
 
@@ -58,7 +57,7 @@ class EWC(Method):
 
     @property
     def nbytes(self) -> int:
-        """Fisher and centre."""
+        """Bytes of Fisher information and centre."""
         return self.fisher.nbytes + self.centre.nbytes
 
     def penalty(self, theta: Tensor) -> Tensor:
@@ -66,14 +65,13 @@ class EWC(Method):
         pull = (self.fisher * (theta - self.centre).square()).reshape(len(theta), -1, ROW).sum(-1).sum(-1)
         return 0.5 * self.strength.squeeze(1) * pull
 
-    def task_end(self, agent: Learner, memory: ReplayMemory, task: int) -> None:
-        """Measure the Fisher on replayed experiences and consolidate."""
+    def task_end(self, agent: Agent, memory: Memory, task: int) -> None:
+        """Estimate the Fisher information from replayed experiences, and add it."""
         size = min(self.params.samples, memory.capacity)
         batch = memory.sample(size)
         uniform = self.streams.uniform(Stream.EVALUATE, size * agent.network.outputs * agent.network.atoms)
         signs = (2.0 * (uniform < 0.5) - 1.0).to(torch.float32).unflatten(1, (size, -1))
-        assert isinstance(batch.obs, Tensor)
-        measured = fisher_diagonal(agent.network, agent.theta, batch.obs, signs, batch.context)
+        measured = fisher_diagonal(agent.network, agent.theta, require_tensor(batch.obs), signs, batch.context)
         theta = agent.theta.detach()
         if self.params.online:
             self.fisher.mul_(self.params.decay).add_(measured)
@@ -87,10 +85,10 @@ class EWC(Method):
 def fisher_diagonal(
     network: LaneNetwork, theta: Tensor, obs: Tensor, signs: Tensor, context: Tensor | None = None
 ) -> Tensor:
-    """Mean over the batch of Σ_a (∂Q_a/∂θ)², float32[L, P]: the Fisher of a unit Gaussian around the outputs Q.
+    """Mean over the batch of Σ_a (∂Q_a/∂θ)², float32[L, P]: the Fisher information of a unit Gaussian around Q.
 
-    signs [L, B, outputs] of ±1 make one backward pass stand for all outputs: E[(Σ_a ±∂Q_a)²] = Σ_a (∂Q_a)². A sample's
-    gradient of a weight is input × output gradient, summed over the positions of a convolution.
+    Random signs [L, B, outputs] of ±1 let one backward pass replace one per output: E[(Σ_a ±∂Q_a)²] = Σ_a (∂Q_a)². A
+    sample's gradient of a weight is input × output gradient, summed over the positions of a convolution.
     """
     inputs: list[Tensor] = []
     outputs: list[Tensor] = []
@@ -106,7 +104,7 @@ def fisher_diagonal(
     for x, slope in zip(inputs, slopes, strict=True):
         bias = slope.unflatten(1, (obs.shape[1], -1)).sum(2)
         pieces += [_mean_square_outer(x, slope, obs.shape[1]).flatten(1), bias.square().mean(1)]
-    known = sum(piece.shape[1] for piece in pieces)  # the rest is padding, or strengths of noise that is not there
+    known = sum(piece.shape[1] for piece in pieces)  # the rest is padding, or noise scales, which are not used here
     return torch.cat([*pieces, theta.new_zeros(theta.shape[0], network.size - known)], dim=1)
 
 
@@ -118,6 +116,6 @@ def _mean_square_outer(x: Tensor, slope: Tensor, batch: int) -> Tensor:
         each = torch.bmm(patch.transpose(1, 2), slopes)
         mean: Tensor = each.square().unflatten(0, (-1, batch)).mean(1)
         return mean
-    if slope.shape[-1] == 1:  # width one as a sum, for the same bits whatever the number of lanes
+    if slope.shape[-1] == 1:  # a sum, because a product of width one rounds differently for one lane
         return (x.square() * slope.square()).mean(1).unsqueeze(-1)
     return torch.bmm(x.square().transpose(1, 2), slope.square()) / x.shape[1]

@@ -1,1 +1,1 @@
-"""Tables, figures and pages from stored results."""
+"""Tables, figures and pages from stored results; nothing here trains or measures."""

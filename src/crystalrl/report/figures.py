@@ -1,4 +1,4 @@
-"""Figures as SVG text. The only module that draws."""
+"""Figures of results, as SVG text."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ import io
 from typing import Any
 
 import numpy as np
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
 
-from crystalrl.study.aggregate import profile, stratified
 from crystalrl.study.analysis import Results, Row
-from crystalrl.study.stats import summarise
+from crystalrl.study.stats import profile, stratified, summarise
 
 COLOURS = ("#1b6ca8", "#d1495b", "#e3a72f", "#3c8d5a", "#7d5ba6", "#7a7a7a", "#20a4a4", "#b5651d", "#444444", "#c06c84")
 PHASES = ("liquid", "glass", "crystal")
 
 
 def interval_figure(results: Results, metric: str = "AP") -> str:
-    """Mean and 95 % interval of every row, one line each, the first on top."""
-    figure = Figure(figsize=(7.4, 0.6 + 0.3 * len(results.rows)), layout="constrained")
+    """Mean and 95 % interval of every row, one line each, the first at the top."""
+    figure = _figure(7.4, 0.6 + 0.3 * len(results.rows))
     axis = figure.subplots()
     for place, row in enumerate(results.rows):
         s = summarise(row.chosen.metrics[metric])
@@ -28,15 +25,15 @@ def interval_figure(results: Results, metric: str = "AP") -> str:
     axis.set_yticks(range(len(results.rows)), [row.chosen.name for row in results.rows], fontsize=8)
     axis.invert_yaxis()
     axis.set_xlim(0, max(1.02, *(row.chosen.metrics[metric].max() for row in results.rows)))
-    axis.set_xlabel("mean score on all tasks at the end", fontsize=8)
+    axis.set_xlabel("mean final score on all tasks", fontsize=8)
     axis.tick_params(labelsize=8)
     axis.grid(axis="x", alpha=0.25)
     return _svg(figure)
 
 
 def profile_figure(results: Results) -> str:
-    """Performance profiles: the share of all learners and tasks above each score, with intervals."""
-    figure = Figure(figsize=(7.4, 3.0), layout="constrained")
+    """Performance profiles: the share of learners and tasks above each score, with intervals."""
+    figure = _figure(7.4, 3.0)
     axis = figure.subplots()
     finals = [row.chosen.final for row in results.rows]
     at = np.linspace(min(0.0, *(f.min() for f in finals)), max(1.0, *(f.max() for f in finals)), 101)
@@ -44,8 +41,8 @@ def profile_figure(results: Results) -> str:
         e = stratified(row.chosen.final, lambda scores: profile(scores, at), resamples=500)
         axis.plot(at, e.value, color=colour, label=row.chosen.name)
         axis.fill_between(at, e.low, e.high, color=colour, alpha=0.12, linewidth=0)
-    axis.set_xlabel("score on a task at the end", fontsize=8)
-    axis.set_ylabel("share above it", fontsize=8)
+    axis.set_xlabel("final score on a task", fontsize=8)
+    axis.set_ylabel("share above the score", fontsize=8)
     axis.tick_params(labelsize=8)
     axis.grid(alpha=0.25)
     axis.legend(fontsize=7, ncols=2)
@@ -53,11 +50,11 @@ def profile_figure(results: Results) -> str:
 
 
 def matrix_figure(results: Results) -> str:
-    """The learning matrix of every row: score on each task (columns) after each stage (lines)."""
+    """The learning matrix of every row: score on each task (columns) after each stage (rows)."""
     rows = results.rows
     wide = min(len(rows), 4)
     high = -(-len(rows) // wide)
-    figure = Figure(figsize=(2.7 * wide, 2.6 * high), layout="constrained")
+    figure = _figure(2.7 * wide, 2.6 * high)
     axes = figure.subplots(high, wide, squeeze=False).flatten()
     for axis in axes[len(rows) :]:
         axis.set_axis_off()
@@ -82,8 +79,8 @@ def _write_numbers(axis: Any, mean: Any) -> None:
 
 
 def course_figure(results: Results) -> str:
-    """Mean score on the tasks learnt so far, after each stage, with the middle half of the seeds."""
-    figure = Figure(figsize=(7.4, 3.4), layout="constrained")
+    """Mean score on the tasks learnt so far, after each stage, with the quartiles over seeds."""
+    figure = _figure(7.4, 3.4)
     axis = figure.subplots()
     count = len(results.tasks)
     for row, colour in zip(results.rows, COLOURS * 9, strict=False):
@@ -91,30 +88,30 @@ def course_figure(results: Results) -> str:
         low, high = np.quantile(so_far, [0.25, 0.75], axis=0)
         axis.plot(range(1, count + 1), so_far.mean(axis=0), color=colour, label=row.chosen.name)
         axis.fill_between(range(1, count + 1), low, high, color=colour, alpha=0.12, linewidth=0)
-    _finish(axis, "tasks learnt", "mean score on them", count)
+    _finish(axis, "tasks learnt", "mean score on these tasks", count)
     return _svg(figure)
 
 
 def curve_figure(results: Results) -> str:
-    """Score on the task being learnt, along the whole sequence."""
-    figure = Figure(figsize=(7.4, 2.8), layout="constrained")
+    """Score on the current task, over the whole sequence."""
+    figure = _figure(7.4, 2.8)
     axis = figure.subplots()
     for row, colour in zip(results.rows, COLOURS * 9, strict=False):
         curve = row.chosen.curve.mean(axis=0)
         at = np.arange(curve.size) / curve.shape[1]
         axis.plot(at, curve.reshape(-1), color=colour, linewidth=1, label=row.chosen.name)
-    _finish(axis, "tasks begun", "score on the present task", len(results.tasks))
+    _finish(axis, "tasks begun", "score on the current task", len(results.tasks))
     return _svg(figure)
 
 
 def phase_figure(results: Results) -> str | None:
-    """Share of the memory in each phase over time, for rows whose memory reports it."""
+    """Experiences in each phase over time, for rows whose memory reports them; None if there are none."""
     if "liquid" not in results.memory:
         return None
     rows = [row for row in results.rows if np.isfinite(results.memory["liquid"][_of(results, row)]).any()]
     if not rows:
         return None
-    figure = Figure(figsize=(3.7 * len(rows), 2.8), layout="constrained")
+    figure = _figure(3.7 * len(rows), 2.8)
     for axis, row in zip(figure.subplots(1, len(rows), squeeze=False)[0], rows, strict=True):
         axis.stackplot(*phase_course(results, row), labels=PHASES, colors=("#8ecae6", "#b8b8d1", "#023e8a"))
         for stage in range(1, len(results.tasks)):
@@ -128,7 +125,7 @@ def phase_figure(results: Results) -> str | None:
 
 
 def phase_course(results: Results, row: Row) -> tuple[Any, Any]:
-    """Steps [k] of the consolidations and contents [3, k] of each phase, means over the reported seeds."""
+    """Steps [k] of the consolidations and contents [3, k] of the phases, means over the reported seeds."""
     mine = _of(results, row) & np.isfinite(results.memory["liquid"])
     steps, place = np.unique(results.memory["step"][mine], return_inverse=True)
     filled = [np.bincount(place, results.memory[phase][mine]) / np.bincount(place) for phase in PHASES]
@@ -136,7 +133,7 @@ def phase_course(results: Results, row: Row) -> tuple[Any, Any]:
 
 
 def _of(results: Results, row: Row) -> Any:
-    """bool: lines of the memory's table that belong to the chosen cell and the reported seeds."""
+    """bool: rows of the memory table that belong to the reported cell and seeds."""
     memory = results.memory
     return np.isin(memory["cell"].astype(str), row.chosen.stored) & np.isin(memory["seed"], row.chosen.seeds)
 
@@ -151,8 +148,17 @@ def _finish(axis: Any, across: str, up: str, count: int) -> None:
     axis.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 
 
-def _svg(figure: Figure) -> str:
+def _figure(width: float, height: float) -> Any:
+    """An empty figure. matplotlib is imported here, so that commands without figures start faster."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasSVG(figure)
+    return figure
+
+
+def _svg(figure: Any) -> str:
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None})
     text = out.getvalue()

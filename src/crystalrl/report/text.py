@@ -1,4 +1,4 @@
-"""Results as rows of text, for the terminal, markdown and HTML alike."""
+"""Results as tables of text, shared by the terminal, markdown and HTML."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crystalrl.study import registry
-from crystalrl.study.aggregate import Estimate, interquartile_mean, order_variance, stratified
 from crystalrl.study.analysis import Cell, Results, Row, compare
-from crystalrl.study.budget import capacity_for
-from crystalrl.study.stats import Effect, hedges, summarise, welch
-from crystalrl.suites import classic
+from crystalrl.study.stats import (
+    Effect,
+    Estimate,
+    hedges,
+    interquartile_mean,
+    order_variance,
+    stratified,
+    summarise,
+    welch,
+)
 
-HEADINGS = {
-    "AP": "mean score on all tasks as they are now, at the end",
-    "IQM": "mean of the middle half of all these scores",
+DEFINITIONS = {
+    "AP": "mean final score over all tasks, each in its last definition",
+    "IQM": "mean of the middle half of all final scores",
     "BT": "change since a task was learnt; negative is forgetting",
     "before": "AP before any task was redefined",
     "adapted": "score on the redefined tasks right after learning them",
     "learned": "score on a task right after learning it",
-    "task-1 retention": "task 1 at the end of the first pass, as a share of what was learnt",
-    "FT random": "zero-shot score minus that of the untrained agent",
-    "FT area": "area under the learning curve against learning from scratch (Continual World)",
+    "task-1 retention": "score on task 1 at the end of the first pass, relative to its score right after learning it",
+    "FT random": "zero-shot score minus the score of the untrained agent",
+    "FT area": "area under the learning curve, compared with learning from scratch (Continual World)",
     "FT paper": "zero-shot score minus the final score from scratch",
     "zero-shot": "score on a task just before learning it",
     "forgetting": "drop from the best score to the end",
@@ -30,13 +35,13 @@ HEADINGS = {
 }
 SHORT = ("before", "adapted", "AP", "IQM", "BT", "learned", "task-1 retention")
 BRIEF = ("before", "adapted", "AP", "IQM", "learned")
-"""What fits a terminal."""
+"""Metrics that fit the width of a terminal."""
 MORE = ("forgetting", "zero-shot", "FT random", "FT area", "FT paper", "AP per MB")
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of text: one list per line, headings first."""
+    """A table of text: headings, and one list per line."""
 
     headings: list[str]
     lines: list[list[str]]
@@ -48,7 +53,7 @@ class Grid:
 
 
 def main_table(results: Results, names: tuple[str, ...] = SHORT) -> Grid:
-    """Mean and 95 % interval of the chosen cell of every row."""
+    """Mean and 95 % interval of the reported cell of every row."""
     shown = [name for name in names if name == "IQM" or name in results.rows[0].chosen.metrics]
     lines = []
     for row in results.rows:
@@ -58,12 +63,12 @@ def main_table(results: Results, names: tuple[str, ...] = SHORT) -> Grid:
 
 
 def _middle(cell: Cell) -> str:
-    """The interquartile mean over tasks, orders and seeds; seeds are redrawn whole."""
+    """The interquartile mean over tasks, orders and seeds; the bootstrap resamples seeds."""
     return "–" if np.isnan(cell.final).any() else _estimate(stratified(cell.final, interquartile_mean))
 
 
 def comparison_table(results: Results, brief: bool = False) -> Grid:
-    """The reference row against every other one, in every metric of the family."""
+    """The reference compared with every other row, in every metric of the family."""
     lines = []
     for c in compare(results):
         better, d, g = _estimate(c.better), _effect(c.cohen), _effect(c.hedges)
@@ -78,14 +83,15 @@ def comparison_table(results: Results, brief: bool = False) -> Grid:
 
 
 def family(results: Results) -> str:
-    """What the adjustment counts, in a sentence."""
+    """What Holm's correction covers, in a sentence."""
     others, metrics = len(results.rows) - 1, results.family
-    said = f"{results.reference.name} against {others} other row{'s' * (others > 1)} in {', '.join(metrics)}"
-    return f"Holm’s family of tests: {said}, {others * len(metrics)} in all."
+    tests = f"{others * len(metrics)} test{'s' * (others * len(metrics) > 1)}"
+    rows = f"{others} other row{'s' * (others > 1)}"
+    return f"Holm’s correction covers {tests}: {results.reference.name} against {rows} in {', '.join(metrics)}."
 
 
 def order_table(results: Results, metric: str = "AP") -> Grid:
-    """How much a metric owes to the order of the tasks: standard deviations, and whether one order is better."""
+    """Effect of the task order on a metric: standard deviations, and a test for differences between orders."""
     lines = []
     for row in results.rows:
         values = row.chosen.by_order[metric]
@@ -93,12 +99,12 @@ def order_table(results: Results, metric: str = "AP") -> Grid:
             v = order_variance(values)
             parts = [number(float(np.sqrt(part))) for part in (v.within, v.order, v.seed, v.rest)]
             lines.append([row.chosen.name, str(values.shape[1]), *parts, probability(v.p)])
-    return Grid(["", "orders", f"{metric}: sd over orders", "of the order", "of the seed", "of both", "p"], lines)
+    return Grid(["", "orders", f"{metric}: sd over orders", "sd, order", "sd, seed", "sd, rest", "p"], lines)
 
 
 def task_table(results: Results) -> Grid:
-    """Where tasks are of different kinds: each one's score right after it was learnt, and at the end."""
-    names = classic.task_names(results.table.suite)
+    """If tasks are of different kinds: the score on each right after learning it, and at the end."""
+    names = results.task_names
     lines = []
     for row in results.rows if names else ():
         R, order = row.chosen.R, row.spec.order
@@ -109,7 +115,7 @@ def task_table(results: Results) -> Grid:
 
 
 def sensitivity_table(results: Results, metric: str = "AP") -> Grid:
-    """Rows that vary one setting at a time: the metric, and the change from the first values."""
+    """Rows that vary one setting at a time: the metric, and its change from the first values."""
     lines = []
     for name, spec in results.table.rows.items():
         rows = [row for row in results.rows if row.spec is spec] if spec.grid == "each" else []
@@ -122,7 +128,7 @@ def sensitivity_table(results: Results, metric: str = "AP") -> Grid:
 
 
 def tuning_table(results: Results, names: tuple[str, ...] = SHORT) -> Grid:
-    """Every candidate of the tuned rows: the objective on tuning seeds, and the metrics on the reported seeds."""
+    """All candidates of the tuned rows: the objective on the tuning seeds, and the metrics on the reported seeds."""
     shown = [name for name in names if name in results.rows[0].chosen.metrics]
     lines = []
     for row in results.rows:
@@ -134,23 +140,23 @@ def tuning_table(results: Results, names: tuple[str, ...] = SHORT) -> Grid:
 
 
 def headline(results: Results) -> str:
-    """What was seen, in a sentence or two; a lead that may be chance is called that."""
+    """The main result in a sentence or two, with a test of the lead."""
     ranked = sorted(results.rows, key=lambda row: -_mean_of(row))
     best, count = ranked[0], len(set(results.tasks))
     if len(ranked) == 1:
-        return f"After {count} tasks, {best.chosen.name} scores {_mean_of(best):.2f} on average over all of them."
+        return f"After {count} tasks, {best.chosen.name} scores {_mean_of(best):.2f} on average over all tasks."
     rest = f"; {ranked[-1].chosen.name} scores {_mean_of(ranked[-1]):.2f}" if len(ranked) > 2 else ""
     return (
-        f"After {count} tasks learnt one after the other, {best.chosen.name} scores {_mean_of(best):.2f} on average "
-        f"over all of them{rest}. {_lead(best, ranked[1])}"
+        f"After {count} tasks in sequence, {best.chosen.name} scores {_mean_of(best):.2f} on average over all "
+        f"tasks{rest}. {_lead(best, ranked[1])}"
     )
 
 
 def _lead(best: Row, second: Row) -> str:
     p = welch(best.chosen.metrics["AP"], second.chosen.metrics["AP"])
-    verdict = "is unlikely to be chance" if p < 0.05 else "may be chance"
-    said = f"Welch p {probability(p)}, {len(best.chosen.seeds)} seeds"
-    return f"The lead over the next best, {second.chosen.name} ({_mean_of(second):.2f}), {verdict} ({said})."
+    verdict = "is unlikely to be due to chance" if p < 0.05 else "may be due to chance"
+    test = f"Welch p {probability(p)}, {len(best.chosen.seeds)} seeds"
+    return f"Its lead over the next best, {second.chosen.name} ({_mean_of(second):.2f}), {verdict} ({test})."
 
 
 def _mean_of(row: Row) -> float:
@@ -158,20 +164,19 @@ def _mean_of(row: Row) -> float:
 
 
 def design_table(results: Results) -> Grid:
-    """What each row is, and whether it is told where tasks end."""
+    """Memory and method of each row, and whether the method must be told when a task ends."""
     lines = []
     for row in results.rows:
         spec = row.spec
-        memory, method = registry.MEMORIES[spec.memory], registry.METHODS[spec.method]
-        kept = f"{spec.memory}: {memory.about}" + (f"; preset {spec.preset}" if spec.preset else "")
+        memory = f"{spec.memory}: {row.memory.about}" + (f"; preset {spec.preset}" if spec.preset else "")
         if spec.budget_mb:
-            kept += f"; {capacity_for(spec).capacity:,} experiences in {spec.budget_mb:g} MB"
-        lines.append([row.name, kept, method.about, "yes" if method.told else "no"])
-    return Grid(["", "memory", "beside it", "told where tasks end"], lines)
+            memory += f"; {row.capacity:,} experiences in {spec.budget_mb:g} MB"
+        lines.append([row.name, memory, row.method.about, "yes" if row.method.needs_boundaries else "no"])
+    return Grid(["", "memory", "method", "needs task boundaries"], lines)
 
 
 def interval(sample: object) -> str:
-    """mean [low, high]."""
+    """A sample as mean [low, high]; a dash if any value is unknown."""
     values = np.asarray(sample)
     if np.isnan(values).any():
         return "–"
@@ -188,10 +193,10 @@ def _effect(e: Effect) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits; a dash for what is not known."""
+    """A number with three digits; a dash for NaN."""
     return "–" if value != value else f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 0.9995 else f"{value:.3f}"
 
 
 def probability(p: float) -> str:
-    """A p value, as text."""
+    """A p value; a dash for NaN."""
     return "–" if p != p else "< .0001" if p < 1e-4 else f"{p:.4f}"

@@ -1,1 +1,1 @@
-"""Continual studies: specs, the loop, metrics, statistics, stored results."""
+"""Continual-learning studies: specs, the training loop, metrics, statistics, stored results."""

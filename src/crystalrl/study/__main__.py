@@ -1,6 +1,6 @@
-"""Run a study where only PyTorch and NumPy are installed: `python -m crystalrl.study NAME --out FOLDER`.
+"""Run a study with only PyTorch and NumPy installed: `python -m crystalrl.study NAME --out FOLDER`.
 
-The same runs and files as `crystalrl study`, which shows more; `crystalrl report FOLDER` renders either.
+It makes the same runs and files as `crystalrl study`, which shows more; `crystalrl report FOLDER` renders both.
 """
 
 from __future__ import annotations
@@ -34,26 +34,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if store.has(group.key):
             continue
         if time.monotonic() > stop:
-            raise SystemExit(f"{given.minutes:g} minutes are over, {len(jobs) - number} runs are left: start again")
+            raise SystemExit(
+                f"{given.minutes:g} minutes are over, {len(jobs) - number} runs are left: start again to go on"
+            )
         _run(name, group, store, given.device)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m crystalrl.study", description=__doc__)
-    parser.add_argument("name", help="a study that comes with the library, or a .toml file")
-    parser.add_argument("--out", type=Path, required=True, help="where results go; an interrupted study goes on there")
-    parser.add_argument("--tables", default="", help="some of its tables, separated by commas; default: all")
+    parser.add_argument("name", help="a built-in study, or a .toml file")
+    parser.add_argument("--out", type=Path, required=True, help="results folder; an interrupted study continues there")
+    parser.add_argument("--tables", default="", help="tables to run, separated by commas; default: all")
     parser.add_argument("--device", default=best_device())
-    parser.add_argument("--minutes", type=float, default=1e9, help="begin no further run after so many")
+    parser.add_argument("--minutes", type=float, default=1e9, help="start no run after this many minutes")
     parser.add_argument("--share", type=_share, default=(1, 1), help="2/3: the second of three processes")
-    parser.add_argument("--steps", type=int, default=0, help="per task, instead of the study's own: to try it out")
+    parser.add_argument("--steps", type=int, default=0, help="steps per task, instead of the study's own, for a trial")
     return parser
 
 
 def _share(text: str) -> tuple[int, int]:
     part, _, parts = text.partition("/")
     if not (part.isdigit() and parts.isdigit() and 1 <= int(part) <= int(parts)):
-        raise argparse.ArgumentTypeError(f"wanted such as 1/2, got {text!r}")
+        raise argparse.ArgumentTypeError(f"wanted a form such as 1/2, got {text!r}")
     return int(part), int(parts)
 
 
@@ -62,11 +64,11 @@ def _shorter(table: Table, steps: int) -> Table:
 
 
 def _jobs(tables: Mapping[str, Table], out: Path) -> list[tuple[str, Group, Store]]:
-    """Every run of all tables, with its store; the longest first."""
+    """All runs of all tables with their stores, the longest first."""
     jobs = []
     for key, table in tables.items():
         store, groups = Store(out / key, table.to_toml()), plan(table.runs())
-        pending(groups, store)  # refuses strange parts before anything is trained
+        pending(groups, store)  # refuses conflicting parts before anything is trained
         jobs += [(key, group, store) for group in groups]
     return sorted(jobs, key=lambda job: -len(job[1].lanes) * job[1].steps * job[1].spec.capacity)
 

@@ -1,4 +1,4 @@
-"""From stored scores to the numbers of a table: one sample of seeds per cell and metric."""
+"""From stored scores to samples for a report: one number per seed, for every cell and metric."""
 
 from __future__ import annotations
 
@@ -11,86 +11,121 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crystalrl.study import metrics
-from crystalrl.study.aggregate import Estimate, improvement
+from crystalrl.study import metrics, registry
+from crystalrl.study.budget import capacity_for
 from crystalrl.study.definition import Table, table_from
 from crystalrl.study.metrics import Matrix
 from crystalrl.study.plan import stage_order, stage_tasks
+from crystalrl.study.registry import Kind
 from crystalrl.study.spec import RunSpec
-from crystalrl.study.stats import Effect, cohen, hedges, holm, welch
+from crystalrl.study.stats import Effect, Estimate, cohen, hedges, holm, improvement, welch
 from crystalrl.study.store import read
+from crystalrl.suites import classic
 
 Columns = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Learners of one cell, n seeds in each of O orders; stages are numbered as they were learnt.
-
-    R [O·n, S + 1, S], curve [O·n, S, points], by_order {metric: [n, O]}, metrics {metric: [n]}, the mean over orders.
-    """
+    """Learners of one cell: n seeds in each of O orders; stages are numbered in training order."""
 
     name: str
     stored: tuple[str, ...]
-    """Its names in the tables, one per order."""
+    """Its names in the stored tables, one per order."""
     seeds: tuple[int, ...]
     R: Matrix
+    """[O·n, S + 1, S]: the learning matrix."""
     curve: Matrix
+    """[O·n, S, points]: the learning curve of each stage."""
     final: Matrix
-    """[n, O·T]: the score on every task as it is now, at the end."""
+    """[n, O·T]: the final score on every task in its last definition."""
     by_order: Mapping[str, Matrix]
+    """Metric → [n, O]."""
     metrics: dict[str, Matrix]
+    """Metric → [n]: means over orders."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table: the chosen cell, all cells it was chosen from, and what they reached on the tuning seeds."""
+    """A row of the table."""
 
     name: str
     chosen: Cell
+    """The reported cell."""
     candidates: tuple[Cell, ...]
+    """All cells that it was chosen from."""
     tuned: Mapping[str, float]
+    """Cell → objective on the tuning seeds; empty if nothing was tuned."""
     spec: RunSpec
+
+    @property
+    def memory(self) -> Kind:
+        """The memory's entry in the registry."""
+        return registry.MEMORIES[self.spec.memory]
+
+    @property
+    def method(self) -> Kind:
+        """The method's entry in the registry."""
+        return registry.METHODS[self.spec.method]
+
+    @property
+    def capacity(self) -> int:
+        """Experiences per learner; under a budget in megabytes, the largest number that fits."""
+        return capacity_for(self.spec).capacity
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The reference against another row in one metric: difference of means, Welch's p, the same after Holm over the
-    family, Cohen's d, Hedges' g, and the probability that a learner of the reference beats one of the other.
-    """
+    """The reference compared with another row in one metric."""
 
     row: str
     metric: str
     difference: float
+    """Mean of the reference minus mean of the row."""
     p: float
+    """Welch's test."""
     adjusted: float
+    """p after Holm's correction over the family."""
     cohen: Effect
     hedges: Effect
     better: Estimate
+    """Probability that a learner of the reference beats a learner of the row."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """A folder of results, read."""
+    """The contents of a results folder."""
 
     table: Table
     tasks: tuple[int, ...]
+    """Task id of every stage."""
     rows: tuple[Row, ...]
     memory: Columns
+    """The memory table; empty if it was not stored."""
 
     @property
     def family(self) -> tuple[str, ...]:
-        """Metrics that are tested together."""
+        """Metrics that Holm's correction covers together."""
         return self.table.family
 
     @property
     def reference(self) -> Row:
-        """The row that the others are tested against."""
+        """The row that all others are tested against."""
         return next((row for row in self.rows if row.name == self.table.reference), self.rows[0])
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """Names of the tasks; empty if they are all of one kind."""
+        return classic.task_names(self.table.suite)
+
+    @property
+    def suite_note(self) -> str:
+        """What the tasks and the score are, in a sentence or two."""
+        return registry.suite_note(self.table.suite)
 
 
 def load_results(folder: str | Path) -> Results:
-    """Everything a report needs of a results folder."""
+    """Everything that a report needs, from a results folder."""
     path = Path(folder) / "spec.toml"
     if not path.is_file():
         raise FileNotFoundError(f"{folder}: wanted a folder of results, found no spec.toml")
@@ -104,7 +139,7 @@ def load_results(folder: str | Path) -> Results:
 
 
 def compare(results: Results) -> list[Comparison]:
-    """The reference against every other row in every metric of the family, all adjusted together."""
+    """Compare the reference with every other row in every metric of the family, corrected together."""
     own = results.reference.chosen.metrics
     others = [row for row in results.rows if row is not results.reference]
     pairs = [(row.name, metric, own[metric], row.chosen.metrics[metric]) for metric in results.family for row in others]
@@ -125,7 +160,7 @@ def compare(results: Results) -> list[Comparison]:
 
 
 class _Stored:
-    """The tables of a folder, by cell."""
+    """The stored tables of a folder, by cell."""
 
     def __init__(self, folder: str | Path, table: Table) -> None:
         self.table, self.tasks = table, stage_tasks(table.suite)
@@ -135,7 +170,7 @@ class _Stored:
         self.scratch = scratch[0] if scratch else None
 
     def cells(self, method: str) -> list[str]:
-        """Cells of a row, in the order they ran."""
+        """Cells of a row, in the order in which they ran."""
         return list(dict.fromkeys(self.scores["cell"][self.scores["method"] == method]))
 
     def has(self, cell: str, spec: RunSpec) -> bool:
@@ -143,25 +178,25 @@ class _Stored:
         return set(_orders(cell, spec)) <= set(self.scores["cell"].tolist())
 
     def matrix(self, cell: str, seeds: Sequence[int]) -> Matrix:
-        """R float64[n, S + 1, S]; NaN where nothing was stored."""
+        """R float64[n, S + 1, S]; NaN for missing scores."""
         count = len(self.tasks)
         return _pivot(self.scores, cell, seeds, ("after", "task"), (count + 1, count))
 
     def curve(self, cell: str, seeds: Sequence[int]) -> Matrix:
-        """float64[n, S, points]."""
+        """Learning curves float64[n, S, points]."""
         steps = sorted(set(self.curves["step"][self.curves["cell"] == cell].tolist()))
         ranked = {**self.curves, "point": np.searchsorted(steps, self.curves["step"])}
         return _pivot(ranked, cell, seeds, ("task", "point"), (len(self.tasks), len(steps)))
 
     def nbytes(self, cell: str) -> float:
-        """Bytes of memory per learner; NaN where the results came without the memory's table, by far the largest."""
+        """Bytes of memory per learner; NaN without the memory table, which published results may omit for its size."""
         if not self.memory:
             return np.nan
         return float(self.memory["nbytes"][self.memory["cell"] == cell][0])
 
 
 def _pivot(columns: Columns, cell: str, seeds: Sequence[int], axes: tuple[str, str], shape: tuple[int, int]) -> Matrix:
-    """float64[n, *shape] of a cell's scores by seed and two integer columns; NaN where nothing was stored."""
+    """float64[n, *shape]: a cell's scores by seed and two integer columns; NaN for missing scores."""
     out = np.full((len(seeds), *shape), np.nan)
     mine = np.flatnonzero((columns["cell"] == cell) & np.isin(columns["seed"], seeds))
     place = {seed: i for i, seed in enumerate(seeds)}
@@ -171,7 +206,7 @@ def _pivot(columns: Columns, cell: str, seeds: Sequence[int], axes: tuple[str, s
 
 
 def _rows(stored: _Stored, name: str) -> list[Row]:
-    """One row, its cell chosen on the tuning seeds; where nothing is tuned, a row for every variant."""
+    """One row with the cell that is best on the tuning seeds; without tuning, a row for every variant."""
     table, spec = stored.table, stored.table.rows[name]
     variants = {f"{name} {label}".strip(): variant for label, variant in spec.variants().items()}
     cells = {cell: variant for cell, variant in variants.items() if stored.has(cell, variant)}
@@ -185,7 +220,7 @@ def _rows(stored: _Stored, name: str) -> list[Row]:
 
 
 def _cell(stored: _Stored, cell: str, spec: RunSpec, seeds: tuple[int, ...]) -> Cell:
-    """All orders of a variant, put together."""
+    """A variant with all its orders."""
     names = _orders(cell, spec)
     parts = [_one_order(stored, name, order, seeds) for name, order in names.items()]
     by_order = {metric: np.stack([part.metrics[metric] for part in parts], axis=1) for metric in parts[0].metrics}
@@ -196,14 +231,14 @@ def _cell(stored: _Stored, cell: str, spec: RunSpec, seeds: tuple[int, ...]) -> 
 
 
 def _orders(cell: str, spec: RunSpec) -> dict[str, int]:
-    """Name, as stored, of a variant in each of its orders."""
+    """Stored name of a variant in each of its orders → the order."""
     if spec.orders == 1:
         return {cell: spec.order}
     return {f"{cell} order={order}": order for order in range(spec.orders)}
 
 
 def _one_order(stored: _Stored, cell: str, order: int, seeds: tuple[int, ...]) -> Cell:
-    """A variant in one order, its stages numbered as they were learnt."""
+    """A variant in one order, with stages in training order."""
     stages = list(stage_order(stored.table.suite, order))
     tasks = [stored.tasks[stage] for stage in stages]
     R, curve = stored.matrix(cell, seeds)[:, :, stages], stored.curve(cell, seeds)[:, stages]
@@ -218,7 +253,7 @@ def _one_order(stored: _Stored, cell: str, order: int, seeds: tuple[int, ...]) -
 
 
 def measure(R: Matrix, tasks: Sequence[int]) -> dict[str, Matrix]:
-    """Every metric that needs R alone, {name: [n]}."""
+    """All metrics that need only R: name → [n]."""
     values = {
         "AP": metrics.average_performance(R, tasks),
         "BT": metrics.backward_transfer(R, tasks),

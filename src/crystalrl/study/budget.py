@@ -1,4 +1,4 @@
-"""Memory-matched studies: the capacity that a budget in megabytes allows, asked of the memory itself."""
+"""Memory-matched studies: the largest capacity within a budget in megabytes, measured on the memory itself."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import replace
 import torch
 
 from crystalrl.study.plan import plan
-from crystalrl.study.run import Learner
+from crystalrl.study.run import Trainer
 from crystalrl.study.spec import RunSpec
 
 
 def capacity_for(spec: RunSpec) -> RunSpec:
-    """The spec with the largest capacity whose memory and method fit the budget in each of its variants; without a
+    """The spec with the largest capacity for which memory and method fit the budget in all its variants; without a
     budget, the spec itself.
     """
     if not spec.budget_mb:
         return spec
     alike = {f"{number}": replace(variant, seeds=(0,)) for number, variant in enumerate(spec.variants().values())}
-    capacities = [_largest(group.spec) for group in plan(alike)]  # variants of one group have the same tensors
+    capacities = [_largest(group.spec) for group in plan(alike)]  # shapes are equal within a group
     return replace(spec, capacity=min(capacities), budget_mb=0.0)
 
 
 def _largest(spec: RunSpec) -> int:
-    """The largest capacity that fits, by bisection: bytes never fall as slots are added."""
+    """The largest capacity that fits, by bisection: bytes never decrease with the capacity."""
     budget, fits = int(spec.budget_mb * 1e6), max(spec.batch, 2 * spec.envs)
     least = nbytes_at(spec, fits)
     if least > budget:
@@ -45,5 +45,5 @@ def _largest(spec: RunSpec) -> int:
 def nbytes_at(spec: RunSpec, capacity: int) -> int:
     """Bytes that the memory and the method of one lane hold at a capacity."""
     (group,) = plan({"": replace(spec, capacity=capacity, budget_mb=0.0, seeds=spec.seeds[:1])})
-    learner = Learner(group, torch.device("cpu"))
-    return learner.memory.nbytes + learner.method.nbytes
+    trainer = Trainer(group, torch.device("cpu"))
+    return trainer.memory.nbytes + trainer.method.nbytes

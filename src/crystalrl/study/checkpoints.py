@@ -1,23 +1,26 @@
-"""Runs that were interrupted go on where they were: one file for each unfinished run, safetensors and JSON.
+"""Checkpoints of unfinished runs: one file per run, safetensors and JSON.
 
-A file holds the learner (agent, memory, method, world, random streams, counters) and the results so far. It is written
-at the end of every task and every so many minutes, whole or not at all; when that happens changes no result.
+A file holds the trainer (agent, memory, method, world, random streams, counters) and the results so far. It is written
+at the end of every task and at an interval in minutes, atomically; when it is written changes no result.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
-import torch
+from torch import Tensor
 
 from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.checkpoint import CheckpointError
 from crystalrl.study.plan import Group
-from crystalrl.study.recorder import Record
-from crystalrl.study.run import Event, Learner, Progress, Scored
+from crystalrl.study.recorder import Recorder
+from crystalrl.study.run import Event, Progress, Scored, Trainer
 
 MINUTES = 10.0
+TRAINER, RECORDER = "learner", "record"
+"""Names of the two parts of a file."""
 
 
 class Checkpoints:
@@ -27,49 +30,43 @@ class Checkpoints:
         if not minutes >= 0:
             raise ValueError(f"checkpoint_minutes: wanted a number ≥ 0, got {minutes}")
         self.folder, self.minutes = folder / "checkpoints", minutes
-        self.possible = _has_safetensors()
+        self.available = _has_safetensors()
         self._last = time.monotonic()
 
-    def begin(self, group: Group, device: torch.device | str) -> tuple[Learner, Record]:
-        """Learner and results of a run: where it was interrupted, or at its beginning."""
-        learner, record = Learner(group, torch.device(device)), Record(group)
-        path = self._path(group)
-        if self.possible and path.is_file():
+    def restore(self, trainer: Trainer, recorder: Recorder) -> None:
+        """Load the checkpoint of a run into its new trainer and recorder, if there is one."""
+        path, key = self._path(trainer.group), trainer.group.key
+        if self.available and path.is_file():
             header, tensors = checkpoint.read(path)
-            if header.get("key") != group.key:
-                raise CheckpointError(f"{path}: wanted a checkpoint of run {group.key}, got {header.get('key')}")
-            own = {part: {} for part in ("learner", "record")}  # type: ignore[var-annotated]
-            for full, tensor in tensors.items():
-                part, _, name = full.partition("/")
-                own[part][name] = tensor
+            if header.get("key") != key:
+                raise CheckpointError(f"{path}: wanted a checkpoint of run {key}, got {header.get('key')}")
             try:
-                learner.load(own["learner"])
+                trainer.load(_part(tensors, TRAINER))
             except (KeyError, ValueError) as error:
-                raise CheckpointError(f"{path}: {error}; delete it to start this run anew") from error
-            record.load(header["record"], own["record"])
+                raise CheckpointError(f"{path}: {error}; delete it to restart this run") from error
+            recorder.load(header[RECORDER], _part(tensors, RECORDER))
         self._last = time.monotonic()
-        return learner, record
 
-    def offer(self, event: Event, learner: Learner, record: Record) -> None:
-        """Save, if it is time: a task has ended, or minutes have passed."""
+    def save_if_due(self, event: Event, trainer: Trainer, recorder: Recorder) -> None:
+        """Save a checkpoint if a task has ended or the interval has passed."""
         late = isinstance(event, Progress) and time.monotonic() - self._last >= 60 * self.minutes
-        if self.possible and (late or isinstance(event, Scored)):
-            self._save(learner, record)
+        if self.available and (late or isinstance(event, Scored)):
+            self._save(trainer, recorder)
 
-    def _save(self, learner: Learner, record: Record) -> None:
-        state = learner.state()
+    def _save(self, trainer: Trainer, recorder: Recorder) -> None:
+        state = trainer.state()
         if state is None:
             return
-        header, columns = record.state()
-        tensors = {f"learner/{name}": tensor for name, tensor in state.items()}
-        tensors |= {f"record/{name}": tensor for name, tensor in columns.items()}
+        header, columns = recorder.state()
+        tensors = {f"{TRAINER}/{name}": tensor for name, tensor in state.items()}
+        tensors |= {f"{RECORDER}/{name}": tensor for name, tensor in columns.items()}
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self._path(learner.group)
-        checkpoint.write(path, {"kind": "run", "key": learner.group.key, "record": header}, tensors)
+        path = self._path(trainer.group)
+        checkpoint.write(path, {"kind": "run", "key": trainer.group.key, RECORDER: header}, tensors)
         self._last = time.monotonic()
 
     def discard(self, group: Group) -> None:
-        """Forget a run that is stored, and what a killed process may have left of writing it."""
+        """Delete the checkpoint of a run, and temporary files that a killed process may have left."""
         for path in self.folder.glob(f".{self._path(group).name}.*.tmp"):
             path.unlink(missing_ok=True)
         self._path(group).unlink(missing_ok=True)
@@ -78,8 +75,13 @@ class Checkpoints:
         return self.folder / f"{group.key}.safetensors"
 
 
+def _part(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+    """The tensors of one part of a file, under their own names."""
+    return {name.removeprefix(f"{part}/"): tensor for name, tensor in tensors.items() if name.startswith(f"{part}/")}
+
+
 def _has_safetensors() -> bool:
-    """Whether runs can be kept here; where only PyTorch and NumPy are installed, an interrupted one starts anew."""
+    """Whether checkpoints can be written here; without safetensors an interrupted run starts again."""
     try:
         import safetensors  # noqa: F401
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""CUDA graphs: what is done thousands of times is recorded once and replayed, without the host in between."""
+"""CUDA graphs: a step that runs thousands of times is recorded once and replayed without the host."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable
 import torch
 
 BURN_IN = 12
-"""Calls before recording: lazy initialisations happen, and the memory is no longer empty."""
+"""Ordinary calls before the recording: they do all lazy initialisation, and the memory is no longer empty."""
 
 
 class Captured:
     """Calls `step`; on CUDA, after a burn-in on a side stream, records it and from then on replays the recording.
 
-    `step` must read and write only tensors that stay where they are, and nothing of the host may change between calls.
-    The recording follows an ordinary call at once, so that whatever the host looks at once in a while (whether a memory
-    holds anything after a consolidation) has just been looked at; recording itself executes nothing.
+    `step` must read and write only tensors that keep their storage, and must not depend on host state that changes
+    between calls. The recording directly follows an ordinary call, so that occasional checks by the host (such as
+    whether a memory is empty) have just been made. Recording executes nothing.
     """
 
     def __init__(self, step: Callable[[], None], device: torch.device, possible: bool = True) -> None:
@@ -40,7 +40,7 @@ class Captured:
     def _record(self) -> None:
         graph = torch.cuda.CUDAGraph()
         gc.collect()
-        gc.disable()  # a recording that is freed during another one spoils it
+        gc.disable()  # freeing another graph during a recording would invalidate it
         try:
             with torch.cuda.graph(graph):
                 self.step()

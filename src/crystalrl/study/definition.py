@@ -1,14 +1,14 @@
 """A study: rows to compare on the same tasks, in a TOML file.
 
     title = "…"
-    objective = "AP"                # a row that lists values is tuned by this metric, on the tuning seeds only
+    objective = "AP"                # rows that list values are tuned for this metric, on the tuning seeds only
     tuning_seeds = "1000:1016"
     [defaults]                      # any field of RunSpec
     suite = "nav-8"
-    [rows.EWC]                      # any field of RunSpec, on top of the defaults
+    [rows.EWC]                      # any field of RunSpec, overriding the defaults
     method = "ewc"
     method_params.strength = [100, 1000, 10000]
-    [rows."no gate"]                # an ablation: another row, and what is changed in it
+    [rows."no gate"]                # an ablation: a copy of another row with changes
     of = "paper"
     params.gate = 0.0
 
@@ -32,21 +32,21 @@ from crystalrl.study.spec import SECTIONS, RunSpec, parse_seeds, spec_from, spec
 
 OBJECTIVES = ("AP", "before", "adapted")
 METRICS = (*OBJECTIVES, "BT", "forgetting", "learned", "zero-shot", "FT random", "task-1 retention")
-"""What may be tested: metrics that every study has, and two of those that redefine a task."""
+"""Metrics that may be tested; "before" and "adapted" only for suites that redefine a task."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows to compare. Rows that list values also run on the tuning seeds, which reports never show."""
+    """Rows to compare. Rows that list values also run on the tuning seeds, which are never reported."""
 
     title: str
     rows: Mapping[str, RunSpec]
     objective: str = "AP"
     tuning_seeds: tuple[int, ...] = ()
     reference: str = ""
-    """The row that the others are tested against; empty: the first."""
+    """The row that all others are tested against; empty: the first."""
     family: tuple[str, ...] = ("AP",)
-    """Metrics that are tested; Holm's adjustment counts every row in every one of them."""
+    """Metrics that are tested; Holm's correction covers all rows in all of these metrics."""
 
     def __post_init__(self) -> None:
         if not self.rows:
@@ -63,7 +63,7 @@ class Table:
                 raise ValueError(f"rows.{name}: {error}") from error
             shared = set(spec.seeds) & set(self.tuning_seeds)
             if shared:
-                raise ValueError(f"tuning_seeds: wanted others than the reported ones, got {sorted(shared)} in both")
+                raise ValueError(f"tuning_seeds: wanted seeds that are not reported, got {sorted(shared)} in both")
         if len({spec.suite for spec in self.rows.values()}) > 1:
             raise ValueError("rows: wanted one suite for all, got several")
         self._check_family()
@@ -82,7 +82,7 @@ class Table:
         return next(iter(self.rows.values())).suite
 
     def runs(self) -> dict[str, RunSpec]:
-        """The rows as they are run: the capacity a budget allows, and tuning seeds where there is something to tune."""
+        """The rows to run: with the capacity that fits a budget, and with tuning seeds if they are to be tuned."""
         return {name: replace(capacity_for(spec), seeds=self._seeds(spec)) for name, spec in self.rows.items()}
 
     def tuned(self, spec: RunSpec) -> bool:
@@ -93,7 +93,7 @@ class Table:
         return (*spec.seeds, *self.tuning_seeds) if self.tuned(spec) else spec.seeds
 
     def to_toml(self) -> str:
-        """The table as a file."""
+        """The table as the text of a TOML file."""
         head: dict[str, Any] = {"title": self.title, "objective": self.objective, "reference": self.reference}
         head["tuning_seeds"] = list(self.tuning_seeds)
         if self.family != ("AP",):
@@ -122,7 +122,7 @@ def table_from(values: Mapping[str, Any]) -> Table:
 
 
 def _inherited(rows: Mapping[str, Any], name: str, heirs: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What a row says, on top of the row it is `of`; settings are changed one by one."""
+    """The fields of a row, merged into those of the row it is `of`; sections are merged key by key."""
     own = dict(rows[name])
     parent = own.pop("of", None)
     if parent is None:
@@ -135,7 +135,7 @@ def _inherited(rows: Mapping[str, Any], name: str, heirs: tuple[str, ...] = ()) 
 
 
 def load_study(name: str) -> dict[str, Table]:
-    """The tables of a study file, or of a study that comes with the library; key "" for a file with a single one."""
+    """The tables of a study file or of a built-in study; the key is "" for a file with a single table."""
     path = Path(name)
     if path.suffix == ".toml":
         if not path.is_file():
@@ -152,7 +152,7 @@ def load_study(name: str) -> dict[str, Table]:
 
 
 def pick(tables: Mapping[str, Table], names: str) -> dict[str, Table]:
-    """Some tables of a study by their names, separated by commas; all, if none is named."""
+    """Tables of a study by their names, separated by commas; all tables if there are no names."""
     wanted = [name for name in names.split(",") if name] or list(tables)
     for name in wanted:
         if name not in tables:
@@ -161,6 +161,6 @@ def pick(tables: Mapping[str, Table], names: str) -> dict[str, Table]:
 
 
 def study_names() -> list[str]:
-    """Studies that come with the library."""
+    """Names of the built-in studies."""
     folder = resources.files("crystalrl") / "studies"
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))

@@ -1,69 +1,98 @@
-"""Running a plan: every group once, its results into the store. Here, or on a Ray cluster."""
+"""Execution of a plan: train every group that is not stored yet, here or on a Ray cluster, and store its results."""
 
 from __future__ import annotations
 
 import ctypes
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from crystalrl.study.checkpoints import MINUTES, Checkpoints
+from crystalrl.study.loggers import log_events, open_logger
 from crystalrl.study.plan import Group
-from crystalrl.study.recorder import Record
-from crystalrl.study.run import Event, Learner, Progress, run
+from crystalrl.study.recorder import Recorder
+from crystalrl.study.run import Event, Progress, Trainer, run
 from crystalrl.study.store import Store
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Where and how runs are executed: options of every command that trains."""
+
+    device: str = ""
+    """cpu or cuda; empty: cuda if available."""
+    how: Literal["local", "ray"] = "local"
+    """In this process, or as tasks of a Ray cluster."""
+    address: str = ""
+    """Address of the Ray cluster, such as auto; empty: a cluster on this machine."""
+    checkpoint_minutes: float = MINUTES
+    """Minutes between two checkpoints; there is always one at the end of a task."""
+    sink: str = ""
+    """Also send the numbers to tensorboard or wandb."""
+
+    def events(self, groups: Sequence[Group], store: Store) -> Iterator[tuple[int, Event]]:
+        """Run the groups that are not stored yet; yields (number of the group, event)."""
+        device = self.device or best_device()
+        prepare(device)
+        if self.how == "ray":
+            events = execute_ray(groups, store, device, self.checkpoint_minutes, self.address)
+        else:
+            events = execute(groups, store, device, self.checkpoint_minutes)
+        return log_events(events, groups, open_logger(self.sink, store.folder)) if self.sink else events
 
 
 def execute(
     groups: Sequence[Group], store: Store, device: torch.device | str = "cpu", minutes: float = MINUTES
 ) -> Iterator[tuple[int, Event]]:
-    """Run the groups that are not stored yet, each from where it was interrupted; yields (number of the group, what
-    happened). Checkpoints are written at the end of every task and every so many minutes.
+    """Run the groups that are not stored yet, each from its checkpoint if it has one; yields (number of the group,
+    event). Checkpoints are written at the end of every task and at this interval in minutes.
     """
-    kept = Checkpoints(store.folder, minutes)
-    for number, group in pending(groups, store, kept):
-        learner, record = kept.begin(group, device)
-        for event in followed(learner, record, kept):
+    checkpoints = Checkpoints(store.folder, minutes)
+    for number, group in pending(groups, store, checkpoints):
+        trainer, recorder = Trainer(group, torch.device(device)), Recorder(group)
+        checkpoints.restore(trainer, recorder)
+        for event in recorded(trainer, recorder, checkpoints):
             yield number, event
-        store.write(group.key, record.tables(), str(device))
-        kept.discard(group)
+        store.write(group.key, recorder.tables(), str(device))
+        checkpoints.discard(group)
 
 
-def followed(learner: Learner, record: Record, kept: Checkpoints) -> Iterator[Event]:
-    """The events of a run from where it is, recorded and kept."""
-    for event in run(learner.group, learner.device, learner):
-        record.take(event)
-        kept.offer(event, learner, record)
+def recorded(trainer: Trainer, recorder: Recorder, checkpoints: Checkpoints) -> Iterator[Event]:
+    """The events of a run from its current position; each is recorded, and checkpoints are saved when due."""
+    for event in run(trainer.group, trainer.device, trainer):
+        recorder.record(event)
+        checkpoints.save_if_due(event, trainer, recorder)
         yield event
 
 
 RETRIES = 5
-"""How often a run is started again whose Ray worker was lost."""
+"""Restarts of a run whose Ray worker was lost, at most."""
 PAUSE = 0.25
-"""Seconds between two reports of progress from a Ray worker."""
+"""Seconds between two progress reports of a Ray worker."""
 
 
 def execute_ray(
     groups: Sequence[Group], store: Store, device: str = "cpu", minutes: float = MINUTES, address: str = ""
 ) -> Iterator[tuple[int, Event]]:
-    """As `execute`, every run a task of a Ray cluster (at `address`, or one of this machine) that asks for one CPU and,
-    on cuda, one GPU. A run whose worker is lost starts again from its checkpoint if the new worker sees the store's
-    folder, else from its beginning. Results come back here, into the one store.
+    """Like `execute`, but every run is a task of a Ray cluster (at `address`, or on this machine) with one CPU and, on
+    cuda, one GPU. If a worker is lost, its run restarts from its checkpoint if the new worker can access the store's
+    folder, otherwise from the beginning. This process writes all results.
     """
     try:
         import ray
         from ray.util.queue import Queue
     except ModuleNotFoundError:
         raise ValueError("how: wanted the package for ray, got none: pip install 'crystalrl[ray]'") from None
-    kept = Checkpoints(store.folder, minutes)
-    todo = pending(groups, store, kept)
+    checkpoints = Checkpoints(store.folder, minutes)
+    todo = pending(groups, store, checkpoints)
     if not todo:
         return
-    mine = not ray.is_initialized()
-    if mine:
+    owner = not ray.is_initialized()
+    if owner:
         ray.init(address=address or None, include_dashboard=False, log_to_driver=False)
     try:
         queue = Queue(actor_options={"num_cpus": 0})
@@ -76,50 +105,52 @@ def execute_ray(
             for ended in done:
                 group = waiting.pop(ended)
                 store.write(group.key, ray.get(ended), device)
-                kept.discard(group)
+                checkpoints.discard(group)
         yield from queue.get_nowait_batch(queue.qsize())
     finally:
-        if mine:
+        if owner:
             ray.shutdown()
 
 
 def _remote_run(number: int, group: Group, folder: str, device: str, minutes: float, queue: Any) -> Any:
-    """One run on a Ray worker: its events into the queue, progress now and then; its tables."""
+    """One run on a Ray worker: sends its events to the queue, progress at intervals; returns its tables."""
     prepare(device)
-    kept, last = Checkpoints(Path(folder), minutes), 0.0
-    kept.possible &= Path(folder).is_dir()
-    learner, record = kept.begin(group, device)
-    for event in followed(learner, record, kept):
+    checkpoints, last = Checkpoints(Path(folder), minutes), 0.0
+    checkpoints.available &= Path(folder).is_dir()
+    trainer, recorder = Trainer(group, torch.device(device)), Recorder(group)
+    checkpoints.restore(trainer, recorder)
+    for event in recorded(trainer, recorder, checkpoints):
         now = time.monotonic()
         if not isinstance(event, Progress) or now - last > PAUSE or event.done == event.total:
             queue.put((number, event))
             last = now if isinstance(event, Progress) else last
-    return record.tables()
+    return recorder.tables()
 
 
-def pending(groups: Sequence[Group], store: Store, kept: Checkpoints | None = None) -> list[tuple[int, Group]]:
-    """The groups that are not stored yet, by number; an error if another part holds any of their learners. Checkpoints
-    of those that are, left by a process that was killed just then, are discarded.
+def pending(groups: Sequence[Group], store: Store, checkpoints: Checkpoints | None = None) -> list[tuple[int, Group]]:
+    """The groups that are not stored yet, by number; an error if another part holds any of their learners.
+
+    Checkpoints of stored groups, which a process killed at that moment may have left, are discarded.
     """
     todo = [(number, group) for number, group in enumerate(groups) if not store.has(group.key)]
-    if kept is not None:
-        left = {number for number, _ in todo}
-        for group in (group for number, group in enumerate(groups) if number not in left):
-            kept.discard(group)
+    if checkpoints is not None:
+        unfinished = {number for number, _ in todo}
+        for group in (group for number, group in enumerate(groups) if number not in unfinished):
+            checkpoints.discard(group)
     store.refuse_stored((lane.cell, lane.seed) for _, group in todo for lane in group.lanes)
     return todo
 
 
 def best_device() -> str:
-    """cuda where there is one, else cpu."""
+    """cuda if available, else cpu."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def prepare(device: str) -> None:
-    """Settings of this process that make small learners fast, and their scores the same from run to run. On CPU: one
-    thread (the tensors are small), freed memory kept (fresh pages cost as much as the arithmetic here), denormal
-    numbers as zero. On CUDA: networks multiply in TF32, which reads the first ten bits of a fraction and adds up in
-    float32; the memories do not (see `neighbours.in_full`).
+    """Process settings that make small networks fast and their scores reproducible. On CPU: one thread (the tensors are
+    small), freed memory is kept (new pages cost as much as the arithmetic here), denormal numbers are flushed to zero.
+    On CUDA: networks multiply in TF32, which reads ten bits of each fraction and accumulates in float32; the memories
+    compute distances in full float32.
     """
     if device != "cpu":
         torch.set_float32_matmul_precision("high")

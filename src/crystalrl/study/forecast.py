@@ -1,4 +1,4 @@
-"""What a study will cost, from speeds measured here and now: nothing is stored."""
+"""Cost of a study, from speeds measured on this machine; nothing is stored."""
 
 from __future__ import annotations
 
@@ -9,105 +9,140 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crystalrl.memory.base import ReplayMemory
+from crystalrl.memory import CrystalMemory
 from crystalrl.study.cuda_graph import BURN_IN
 from crystalrl.study.plan import Group
-from crystalrl.study.run import Learner
+from crystalrl.study.run import Trainer
 from crystalrl.suites.base import Policy
 
-ITERATIONS = 300
-"""Measured of each run, after the first updates."""
-LONGEST = 5
-"""How many times that, at most, in wait of the second consolidation, where a memory has any."""
-FEWEST = 3
-"""Iterations that are measured in any case."""
-SECONDS = 5.0
-"""For learning, and as much for each kind of test: what takes longer is cut short."""
+Clock = Callable[[], float]
+"""Returns the time in seconds."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long each run is measured."""
+
+    iterations: int = 300
+    """Iterations to measure, after the first updates."""
+    stretch: int = 5
+    """If a memory consolidates: up to this many times the iterations, until the second consolidation."""
+    minimum: int = 3
+    """Iterations to measure in any case."""
+    seconds: float = 5.0
+    """Seconds for training, and for each kind of evaluation; longer ones are stopped."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """One lane-batched run: its cells and lanes, environment steps of all lanes, iterations per second, hours."""
+    """Cost of one lane-batched run."""
 
     cells: tuple[str, ...]
     lanes: int
     steps: int
+    """Environment steps, of all lanes together."""
     speed: float
+    """Environment steps per second, of all lanes together."""
     hours: float
     at_least: bool
-    """Whether tests were cut short, so that it takes longer."""
+    """Whether an evaluation was stopped, so that the run takes longer than `hours`."""
 
 
-class _Enough(Exception):
-    """Time is up."""
-
-
-def forecast(group: Group, device: str, iterations: int = ITERATIONS) -> Forecast:
-    """Learn a little of the first task and time its parts: steps with their updates, consolidations, evaluations."""
-    learner, spec = Learner(group, torch.device(device)), group.spec
-    stages = learner.schedule.shape[1]
-    learner.begin(0)
-    for _ in range(max(spec.warmup, spec.batch) // spec.envs + 1):
-        learner.collect()
-    for _ in range(BURN_IN + 2 if device.startswith("cuda") else 1):
-        learner.collect()
-        learner.learn()
-    whole, cut = _tested(learner, learner.score_all)
-    point, short = _tested(learner, lambda policy: learner.score_current(0, policy))
-    step, consolidation, share = _pace(learner, iterations)
+def forecast(group: Group, device: str, limits: Limits | None = None, clock: Clock | None = None) -> Forecast:
+    """Train on a part of the first task and time iterations, consolidations and evaluations."""
+    trainer, spec = Trainer(group, torch.device(device)), group.spec
+    measure = _Measurement(trainer, limits or Limits(), clock or synchronised(trainer.device))
+    _warm_up(trainer)
+    whole, whole_stopped = measure.evaluation(trainer.score_all)
+    point, point_stopped = measure.evaluation(lambda policy: trainer.score_current(0, policy))
+    step, consolidation, share = measure.pace()
+    stages = trainer.schedule.shape[1]
     rounds = stages * (spec.steps // spec.envs)
     pace = step + share * consolidation
     seconds = rounds * pace + (stages + 1) * whole + stages * spec.points * point
-    cells = tuple(dict.fromkeys(lane.cell for lane in group.lanes))
-    steps = group.steps * len(group.lanes)
-    return Forecast(cells, len(group.lanes), steps, 1 / pace, seconds / 3600, cut or short)
+    lanes = len(group.lanes)
+    return Forecast(
+        cells=tuple(dict.fromkeys(lane.cell for lane in group.lanes)),
+        lanes=lanes,
+        steps=group.steps * lanes,
+        speed=1 / pace * spec.envs * lanes,
+        hours=seconds / 3600,
+        at_least=whole_stopped or point_stopped,
+    )
 
 
-def _tested(learner: Learner, score: Callable[[Policy], object]) -> tuple[float, bool]:
-    """Seconds of a test, and whether it was cut short."""
-    begun = _now(learner)
+def synchronised(device: torch.device) -> Clock:
+    """A clock that first waits for the device."""
 
-    def hurried(obs: Tensor, context: Tensor | None) -> Tensor:
-        if _now(learner) - begun > SECONDS:
-            raise _Enough
-        return learner.agent.greedy(obs, context)
+    def now() -> float:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter()
 
-    try:
-        score(hurried)
-    except _Enough:
-        return _now(learner) - begun, True
-    return _now(learner) - begun, False
+    return now
 
 
-def _pace(learner: Learner, iterations: int) -> tuple[float, float, float]:
-    """Seconds of a step with its update, seconds of a consolidation, and consolidations per step."""
-    memory, spent, consolidations, done = learner.memory, 0.0, 0, 0
-    consolidates = type(memory).due is not ReplayMemory.due
-    longest = LONGEST * iterations if consolidates else iterations
-    begun = last = _now(learner)
-    while done < FEWEST or (last - begun < SECONDS and (done < iterations or (consolidations < 2 and done < longest))):
-        learner.collect()
-        learner.learn()
-        done += 1
-        if memory.due:
-            spent += _consolidated(learner)
-            consolidations += 1
-        last = _now(learner)
-    step = (last - begun - spent) / done
-    if consolidates and consolidations < 2:  # too few to tell how often: by its own clock
-        spent, consolidations = spent + _consolidated(learner), consolidations + 1
-        return step, spent / consolidations, learner.spec.envs / memory.params.interval(memory.capacity)
-    return step, spent / max(consolidations, 1), consolidations / done
+def _warm_up(trainer: Trainer) -> None:
+    """Fill the memory, and make the first updates and CUDA graphs."""
+    spec = trainer.spec
+    trainer.begin(0)
+    for _ in range(max(spec.warmup, spec.batch) // spec.envs + 1):
+        trainer.collect()
+    for _ in range(BURN_IN + 2 if trainer.device.type == "cuda" else 1):
+        trainer.collect()
+        trainer.learn()
 
 
-def _consolidated(learner: Learner) -> float:
-    """Seconds of a consolidation."""
-    begun = _now(learner)
-    learner.memory.consolidate(learner.agent.evaluate)
-    return _now(learner) - begun
+class _Stopped(Exception):
+    """The time limit of an evaluation has passed."""
 
 
-def _now(learner: Learner) -> float:
-    if learner.device.type == "cuda":
-        torch.cuda.synchronize(learner.device)
-    return time.perf_counter()
+class _Measurement:
+    """Times the parts of a run."""
+
+    def __init__(self, trainer: Trainer, limits: Limits, clock: Clock) -> None:
+        self.trainer, self.limits, self.now = trainer, limits, clock
+
+    def evaluation(self, score: Callable[[Policy], object]) -> tuple[float, bool]:
+        """Seconds of an evaluation, and whether it was stopped."""
+        started = self.now()
+
+        def limited(obs: Tensor, context: Tensor | None) -> Tensor:
+            if self.now() - started > self.limits.seconds:
+                raise _Stopped
+            return self.trainer.agent.greedy(obs, context)
+
+        try:
+            score(limited)
+        except _Stopped:
+            return self.now() - started, True
+        return self.now() - started, False
+
+    def pace(self) -> tuple[float, float, float]:
+        """Seconds per step with its update, seconds per consolidation, and consolidations per step."""
+        trainer, memory, limits = self.trainer, self.trainer.memory, self.limits
+        spent, consolidations, done = 0.0, 0, 0
+        crystal = memory if isinstance(memory, CrystalMemory) else None  # the only memory that consolidates
+        longest = limits.iterations * (1 if crystal is None else limits.stretch)
+        started = last = self.now()
+        while done < limits.minimum or (
+            last - started < limits.seconds and (done < limits.iterations or (consolidations < 2 and done < longest))
+        ):
+            trainer.collect()
+            trainer.learn()
+            done += 1
+            if memory.due:
+                spent += self.consolidation()
+                consolidations += 1
+            last = self.now()
+        step = (last - started - spent) / done
+        if crystal is not None and consolidations < 2:  # too few to estimate the rate: take it from the parameters
+            spent, consolidations = spent + self.consolidation(), consolidations + 1
+            return step, spent / consolidations, trainer.spec.envs / crystal.params.interval(crystal.capacity)
+        return step, spent / max(consolidations, 1), consolidations / done
+
+    def consolidation(self) -> float:
+        """Seconds of a consolidation."""
+        started = self.now()
+        self.trainer.memory.consolidate(self.trainer.agent.evaluate)
+        return self.now() - started

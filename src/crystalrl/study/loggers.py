@@ -1,4 +1,4 @@
-"""Where else numbers may go while a study runs: TensorBoard, Weights & Biases. Neither is imported unless asked for."""
+"""Loggers for the numbers of a running study: TensorBoard, Weights & Biases. Each is imported only if requested."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from crystalrl.study.run import Consolidated, Curve, Event, Scored
 from crystalrl.study.spec import unknown
 
 
-class Sink(Protocol):
-    """Takes numbers by name, at a number of environment steps."""
+class Logger(Protocol):
+    """Receives named numbers at a number of environment steps."""
 
-    def put(self, values: Mapping[str, float], step: int) -> None: ...
+    def log(self, values: Mapping[str, float], step: int) -> None: ...
     def close(self) -> None: ...
 
 
@@ -30,7 +30,7 @@ class TensorBoard:
             raise _missing("tensorboard") from None
         self.writer: Any = SummaryWriter(str(folder / "tensorboard"))
 
-    def put(self, values: Mapping[str, float], step: int) -> None:
+    def log(self, values: Mapping[str, float], step: int) -> None:
         for name, value in values.items():
             self.writer.add_scalar(name, value, step)
 
@@ -39,7 +39,7 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """A run of the project crystalrl, named after the results folder."""
+    """A run in the project crystalrl, named after the results folder."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -48,41 +48,43 @@ class WeightsAndBiases:
             raise _missing("wandb") from None
         self.run: Any = wandb.init(project="crystalrl", name=folder.name, dir=str(folder))
 
-    def put(self, values: Mapping[str, float], step: int) -> None:
-        self.run.log({**values, "environment steps": step})  # rows have steps of their own, so not W&B's single one
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        self.run.log({**values, "environment steps": step})  # not W&B's step: rows differ in theirs
 
     def close(self) -> None:
         self.run.finish()
 
 
-SINKS: dict[str, Callable[[Path], Sink]] = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
+LOGGERS: dict[str, Callable[[Path], Logger]] = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
 
 
-def open_sink(name: str, folder: Path) -> Sink:
-    """The sink of this name, for a results folder."""
-    if name not in SINKS:
-        raise ValueError(unknown("sink", name, set(SINKS)))
-    return SINKS[name](folder)
+def open_logger(name: str, folder: Path) -> Logger:
+    """The logger with this name, for a results folder."""
+    if name not in LOGGERS:
+        raise ValueError(unknown("sink", name, set(LOGGERS)))
+    return LOGGERS[name](folder)
 
 
 def _missing(name: str) -> ValueError:
     return ValueError(f"sink: wanted the package for {name}, got none: pip install 'crystalrl[{name}]'")
 
 
-def passed_on(events: Iterable[tuple[int, Event]], groups: Sequence[Group], sink: Sink) -> Iterator[tuple[int, Event]]:
-    """The events, unchanged; what they say also goes into the sink."""
+def log_events(
+    events: Iterable[tuple[int, Event]], groups: Sequence[Group], logger: Logger
+) -> Iterator[tuple[int, Event]]:
+    """Yield the events unchanged, and log their numbers."""
     try:
         for number, event in events:
             values, step = scalars(groups[number], event)
             if values:
-                sink.put(values, step)
+                logger.log(values, step)
             yield number, event
     finally:
-        sink.close()
+        logger.close()
 
 
 def scalars(group: Group, event: Event) -> tuple[dict[str, float], int]:
-    """What an event says, as means over the lanes of each cell, and the environment steps at which it says so."""
+    """The numbers of an event, as means over the lanes of each cell, and the environment steps at that time."""
     per_lane, step = _per_lane(group, event)
     cells = np.array([lane.cell for lane in group.lanes])
     found = {}
@@ -95,7 +97,7 @@ def scalars(group: Group, event: Event) -> tuple[dict[str, float], int]:
 
 
 def _per_lane(group: Group, event: Event) -> tuple[dict[str, Any], int]:
-    """Name → number of every lane."""
+    """Name → one number per lane, and the environment steps."""
     if isinstance(event, Curve):
         return {"score on the present task": event.score.numpy()}, event.stage * group.spec.steps + event.step
     if isinstance(event, Consolidated):

@@ -1,8 +1,8 @@
 """Continual-learning metrics: plain functions of the learning matrix R and of scratch references.
 
-R float64[n, S + 1, S]: for each of n learners, R[:, k, j] is the score on stage j after k stages were learnt; row 0 is
-the untrained agent. `tasks[j]` is the task id of stage j; an id that comes again redefines its task, and the earlier
-stage then no longer counts. Every function returns one number per learner, float64[n].
+R float64[n, S + 1, S]: for each of n learners, R[:, k, j] is the score on stage j after training on k stages; row 0 is
+the untrained agent. `tasks[j]` is the task id of stage j; a repeated id redefines its task, and the earlier stage then
+no longer counts. Every function returns one number per learner, float64[n].
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Matrix = NDArray[np.float64]
 
 
 def current_stages(tasks: Sequence[int], after: int) -> list[int]:
-    """For each task id, the stage that defines it once `after` stages were learnt (the first, if none was yet)."""
+    """For each task id, the stage that defines it after `after` stages (its first stage, if it was not learnt yet)."""
     latest: dict[int, int] = {}
     for stage, task in enumerate(tasks):
         if task not in latest or stage < after:
@@ -25,7 +25,7 @@ def current_stages(tasks: Sequence[int], after: int) -> list[int]:
 
 
 def first_pass(tasks: Sequence[int]) -> int:
-    """Stages before any task comes again."""
+    """Number of stages before any task is redefined."""
     return next((k for k, task in enumerate(tasks) if task in tasks[:k]), len(tasks))
 
 
@@ -41,7 +41,7 @@ def learned(R: Matrix) -> Matrix:
 
 
 def backward_transfer(R: Matrix, tasks: Sequence[int]) -> Matrix:
-    """BT: mean change on earlier, still valid stages between learning them and the end; negative is forgetting."""
+    """BT: mean change on earlier, still valid stages since learning them, at the end; negative is forgetting."""
     valid = [k for k in current_stages(tasks, len(tasks)) if k < len(tasks) - 1]
     return _mean(R[:, -1, valid] - learned(R)[:, valid])
 
@@ -54,19 +54,19 @@ def forgetting(R: Matrix, tasks: Sequence[int]) -> Matrix:
 
 
 def zero_shot(R: Matrix) -> Matrix:
-    """Mean score on a stage just before it is learnt, over all but the first."""
+    """Mean score on a stage just before training on it, over all stages but the first."""
     return _mean(_before(R)[:, 1:])
 
 
 def transfer_over_random(R: Matrix) -> Matrix:
-    """FT, first definition: zero-shot score minus that of the untrained agent, over all stages but the first."""
+    """FT, first definition: zero-shot score minus the score of the untrained agent, over all stages but the first."""
     return _mean((_before(R) - R[:, 0])[:, 1:])
 
 
 def transfer_over_scratch(R: Matrix, scratch: Matrix) -> Matrix:
     """FT, the paper's definition: zero-shot score minus the final score float64[n, S] of learning from scratch.
 
-    It is positive only where not learning a task beats learning it.
+    It is positive only if not training on a task beats training on it.
     """
     return _mean((_before(R) - scratch)[:, 1:])
 
@@ -74,8 +74,8 @@ def transfer_over_scratch(R: Matrix, scratch: Matrix) -> Matrix:
 def transfer_of_area(curve: Matrix, reference: Matrix, best: float = 1.0) -> Matrix:
     """FT of Continual World (Wołczyk et al. 2021): (area − reference area) / (best − reference area), mean over stages.
 
-    curve and reference float64[n, S, points]: scores while a stage is learnt, in the sequence and from scratch. Where
-    the reference is perfect throughout, nothing can be gained and the stage is left out.
+    curve and reference float64[n, S, points]: scores during training on a stage, in the sequence and from
+    scratch. A stage with a perfect reference is left out: nothing can be gained.
     """
     area, base = curve.mean(-1), reference.mean(-1)
     room = best - base
@@ -87,7 +87,7 @@ def transfer_of_area(curve: Matrix, reference: Matrix, best: float = 1.0) -> Mat
 
 
 def first_task_retention(R: Matrix, tasks: Sequence[int]) -> Matrix:
-    """Score on task 1 at the end of the first pass, as a share of its score right after learning it."""
+    """Score on task 1 at the end of the first pass, relative to its score right after learning it."""
     start = R[:, 1, 0]
     share: Matrix = np.divide(R[:, first_pass(tasks), 0], start, out=np.full(len(R), np.nan), where=start > 0)
     return share
@@ -109,10 +109,10 @@ def memory_efficiency(performance: Matrix, nbytes: float) -> Matrix:
 
 
 def _before(R: Matrix) -> Matrix:
-    """float64[n, S]: the score on each stage just before it is learnt."""
+    """float64[n, S]: the score on each stage just before training on it."""
     return np.stack([R[:, k, k] for k in range(R.shape[2])], axis=1)
 
 
 def _mean(values: Matrix) -> Matrix:
-    """Mean over stages; NaN where there are none."""
+    """Mean over stages; NaN if there are none."""
     return values.mean(axis=1) if values.shape[1] else np.full(len(values), np.nan)

@@ -1,4 +1,4 @@
-"""From specs to lane-batched runs: everything that shares its shapes learns side by side."""
+"""From specs to lane-batched runs: lanes with the same shapes are trained together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from crystalrl.backends import mix_int
+from crystalrl.backends.splitmix import mix_int
 from crystalrl.study.metrics import first_pass
 from crystalrl.study.registry import kinds_of
 from crystalrl.study.spec import SECTIONS, RunSpec
@@ -19,7 +19,7 @@ from crystalrl.suites.nav import NavName
 
 @dataclass(frozen=True)
 class Lane:
-    """One learner: the row it belongs to, the cell (row and listed values), its seed, and its stages in order."""
+    """One learner: its row (`method`), its cell (row and listed values), its seed, and its stages in order."""
 
     method: str
     cell: str
@@ -29,16 +29,16 @@ class Lane:
 
 @dataclass(frozen=True)
 class Group:
-    """Lanes that learn in one run. `values` holds, per section, scalars or one number per lane."""
+    """Lanes that are trained in one run. `values` holds, per section, scalars or one number per lane."""
 
     spec: RunSpec
-    """What all lanes share; its seeds and per-lane numbers are those of the first lane."""
+    """Shared by all lanes, except that its seeds and per-lane numbers are those of the first lane."""
     lanes: tuple[Lane, ...]
     values: Mapping[str, Mapping[str, Any]]
 
     @property
     def key(self) -> str:
-        """A short name that changes with anything that could change the scores."""
+        """A hash of everything that could change the scores."""
         named = asdict(self)
         for name, unset in _LATER.items():
             if named["spec"][name] == unset:
@@ -48,16 +48,16 @@ class Group:
 
     @property
     def steps(self) -> int:
-        """Environment steps of every lane."""
+        """Environment steps per lane."""
         return len(self.lanes[0].stages) * self.spec.steps
 
 
 _LATER = {"budget_mb": 0.0, "order": 0, "orders": 1, "grid": "product"}
-"""Fields that came later: where they are not used, results keep the keys they had before."""
+"""Fields added later: at these values they are left out of the hash, so that older results keep their keys."""
 
 
 def plan(rows: Mapping[str, RunSpec]) -> list[Group]:
-    """Group the lanes of all rows by structure, in the order of first appearance."""
+    """Group the lanes of all rows by structure, in order of first appearance."""
     members: dict[str, list[tuple[Lane, RunSpec]]] = {}
     for name, spec in rows.items():
         for label, cell in spec.cells().items():
@@ -74,9 +74,9 @@ def _lanes(method: str, cell: str, spec: RunSpec) -> list[Lane]:
 
 
 def stage_order(suite: str, order: int) -> tuple[int, ...]:
-    """The stages of a suite in one of its orders: 0 its own, the next ones permutations, no two of them the same.
+    """The stages of a suite in one of its orders: 0 is its own, the others are distinct permutations.
 
-    Stages that redefine a task come last in every order, as they are.
+    Stages that redefine a task stay last, unpermuted.
     """
     tasks = stage_tasks(suite)
     first = first_pass(tasks)
@@ -98,7 +98,7 @@ def stage_tasks(suite: str) -> tuple[int, ...]:
 
 
 def _structure(spec: RunSpec) -> str:
-    """What lanes of one run must share: all but seeds and the numbers that may differ between lanes."""
+    """What lanes of one run must share: everything but seeds and the numbers that may differ between lanes."""
     shared = asdict(spec)
     for free in ("seeds", "order", "grid"):
         shared.pop(free)
@@ -116,7 +116,7 @@ def _group(pairs: Sequence[tuple[Lane, RunSpec]]) -> Group:
 
 
 def _values(specs: Sequence[RunSpec], section: str) -> dict[str, Any]:
-    """What any lane was given: shared values as they are, numbers per lane filled up with the preset's."""
+    """All settings that any lane was given: shared values unchanged, per-lane numbers completed from the preset."""
     kind = kinds_of(specs[0])[section]
     given = dict.fromkeys(name for spec in specs for name in getattr(spec, section))
     numbers = [kind.lane_numbers(spec.preset, getattr(spec, section)) for spec in specs]
@@ -127,6 +127,6 @@ def _values(specs: Sequence[RunSpec], section: str) -> dict[str, Any]:
 
 
 def _column(values: list[Any]) -> Any:
-    """One value if all lanes agree, else one per lane."""
+    """One value if it is the same for all lanes, else one per lane."""
     same = all(value == values[0] for value in values)
     return values[0] if same else tuple(float(value) for value in values)

@@ -1,4 +1,4 @@
-"""The events of a run as the columns that are stored."""
+"""From the events of a run to the columns that are stored."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from crystalrl.study.run import Built, Consolidated, Curve, Event, Scored
 from crystalrl.study.store import TABLES
 
 
-class Record:
-    """The events of one run as columns, lane by lane."""
+class Recorder:
+    """Collects the events of one run as columns of tables, one row per lane and value."""
 
     def __init__(self, group: Group) -> None:
         lanes = group.lanes
@@ -25,8 +25,8 @@ class Record:
         self.nbytes = np.nan
         self.rows: dict[str, list[dict[str, NDArray[Any]]]] = {table: [] for table in TABLES}
 
-    def take(self, event: Event) -> None:
-        """Add what an event says."""
+    def record(self, event: Event) -> None:
+        """Add the rows of an event."""
         if isinstance(event, Scored):
             score = np.take_along_axis(event.score.numpy(), self.stages, axis=1)
             self._add("scores", after=event.after, task=self.stages, score=score)
@@ -38,15 +38,15 @@ class Record:
         elif isinstance(event, Consolidated):
             values = {name: value.numpy()[:, None] for name, value in event.values.items()}
             self._add("memory", step=event.done, task=self._task(event.stage), nbytes=self.nbytes, **values)
-            due = self.rows["memory"][-1]["evaluated"] > 0  # lanes may consolidate at their own times
+            due = self.rows["memory"][-1]["evaluated"] > 0  # lanes may consolidate at different times
             self.rows["memory"][-1] = {name: column[due] for name, column in self.rows["memory"][-1].items()}
 
     def tables(self) -> dict[str, dict[str, NDArray[Any]]]:
-        """Everything so far, by table and column; NaN where an event said nothing of a column."""
+        """Everything so far, by table and column; NaN if an event has no value for a column."""
         return {table: _joined(rows, [*TABLES[table]]) for table, rows in self.rows.items()}
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Everything so far, for a file: what JSON can hold, and tensors; text as numbers of a list of names."""
+        """Everything so far, for a checkpoint: a JSON header, and tensors; text columns are indices into its names."""
         names: dict[str, list[str]] = {}
         tensors: dict[str, Tensor] = {}
         for table, rows in self.rows.items():
@@ -58,7 +58,7 @@ class Record:
         return {"names": names, "columns": list(tensors), "nbytes": self.nbytes}, tensors
 
     def load(self, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` gave."""
+        """Continue from what `state` returned."""
         self.nbytes = header["nbytes"]
         self.rows = {table: [] for table in TABLES}
         for full in header["columns"]:
@@ -73,7 +73,7 @@ class Record:
         return self.stages[:, stage : stage + 1]
 
     def _add(self, table: str, **columns: Any) -> None:
-        """One row for each element of the columns, which are a number or [L, n]."""
+        """Add one row for each element of the columns, which are numbers or [L, n]."""
         named = {**self.lane, **columns}
         wide = np.broadcast_arrays(*named.values())
         self.rows[table].append({name: column.ravel() for name, column in zip(named, wide, strict=True)})

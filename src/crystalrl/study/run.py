@@ -1,4 +1,4 @@
-"""The loop. `run` is a generator: it learns, and tells its caller what happened; it prints and writes nothing."""
+"""The training loop. `run` is a generator that yields what happens; it prints and writes nothing."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import torch
 from torch import Tensor
 
 from crystalrl.random import Streams
-from crystalrl.study import registry
+from crystalrl.study import build
 from crystalrl.study.cuda_graph import Captured
 from crystalrl.study.plan import Group
-from crystalrl.study.worlds import load_world, world_state
-from crystalrl.suites.base import Policy, every_stage
+from crystalrl.suites.base import Policy, every_stage, load_world, world_state
 from crystalrl.suites.workers import Incident
+from crystalrl.types import Memory
 
 
 @dataclass(frozen=True)
 class Built:
-    """The run is set up; bytes of memory per lane, the method's own included."""
+    """The run is set up; `nbytes` is what memory and method hold per lane."""
 
     nbytes: int
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands: steps done and to do per lane, over all stages."""
+    """Position of a run: the stage, and the environment steps per lane so far and in total, over all stages."""
 
     stage: int
     done: int
@@ -35,7 +35,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Curve:
-    """Score float64[L] on the stage being learnt, after `step` steps of it."""
+    """Score float64[L] on the current stage, after `step` steps of it."""
 
     stage: int
     step: int
@@ -44,7 +44,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores float64[L, S] on every stage after `after` stages were learnt (0: untrained)."""
+    """Scores float64[L, S] on every stage after training on `after` stages (0: untrained)."""
 
     after: int
     score: Tensor
@@ -52,7 +52,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class Consolidated:
-    """What a consolidation reports, after `done` steps: name → float64[L]."""
+    """Report of a consolidation after `done` steps: name → float64[L]."""
 
     stage: int
     done: int
@@ -62,58 +62,63 @@ class Consolidated:
 Event = Built | Progress | Curve | Scored | Consolidated | Incident
 
 
-class Learner:
-    """Everything that learns in one run. Invariant: on CUDA every tensor it touches in a step stays where it is;
-    `stage` counts the stages learnt and `step` the steps into the next one.
+class Trainer:
+    """Agent, memory, method and environments of one run.
+
+    Invariant: on CUDA, every tensor that a step touches keeps its storage. `stage` is the number of completed stages
+    and `step` the number of steps into the current one.
     """
 
     def __init__(self, group: Group, device: torch.device) -> None:
         spec, seeds = group.spec, [lane.seed for lane in group.lanes]
         self.spec, self.device, self.group = spec, device, group
-        self.suite = registry.make_suite(spec.suite, seeds, device)
+        self.suite = build.make_suite(spec.suite, seeds, device)
         self.world = self.suite.world(spec.envs)
-        self.agent = registry.make_agent(spec, self.suite, Streams(seeds, device), group.values["agent_params"])
-        self.memory = registry.make_memory(spec, self.suite, self.agent, group.values["params"])
-        self.method = registry.make_method(spec, self.agent, self.memory, group.values["method_params"])
-        self.scorer = self.suite.scorer(spec.episodes)
+        self.agent = build.make_agent(spec, self.suite, Streams(seeds, device), group.values["agent_params"])
+        memory = build.make_memory(spec, self.suite, self.agent, group.values["params"])
+        self.memory: Memory = memory
+        self.method = build.make_method(spec, self.agent, memory, group.values["method_params"])
+        self.evaluator = self.suite.evaluator(spec.episodes)
         self.schedule = torch.tensor([lane.stages for lane in group.lanes], device=device)
+        """int64[L, K]: the stages of every lane, in training order."""
         self.clock = torch.zeros((), device=device)
-        """Environment steps since the stage began."""
+        """Environment steps since the start of the stage."""
         self.stage = self.step = 0
         self.begun = False
-        """Whether the untrained agent was scored."""
+        """Whether the untrained agent was evaluated."""
         box = () if isinstance(self.suite.action, int) else self.suite.action
         kind = torch.float32 if box else torch.int64
         self.action = torch.zeros(len(seeds), spec.envs, *box, dtype=kind, device=device)
-        parts = [self._step] if self.suite.capturable else [self._act, self._keep]
+        parts = [self._collect] if self.suite.capturable else [self._act, self._store]
         self._parts = [Captured(part, device) for part in parts]
-        """What `collect` does, as far as a graph can hold it."""
+        """The parts of `collect` that a CUDA graph can hold."""
         self.learn = Captured(self._learn, device)
 
     def begin(self, stage: int) -> None:
         """Put every lane at the start of its stage."""
         self.clock.zero_()
-        self.world.begin(self.schedule[:, stage])
+        self.world.reset(self.schedule[:, stage])
         self.method.task_start(self.agent, self.memory, stage)
 
     def end(self, stage: int) -> None:
+        """Tell the method that a stage is complete."""
         self.method.task_end(self.agent, self.memory, stage)
 
     def collect(self) -> None:
-        """Act in every environment once and remember it."""
+        """Take one step in every environment and store the transitions."""
         *before, last = self._parts
         for part in before:
             part()
         if before:
-            self._take()
+            self._step_world()
         if last.graph is not None:
             self.memory.reserve()
         last()
 
-    def _step(self) -> None:
+    def _collect(self) -> None:
         self._act()
-        self._take()
-        self._keep()
+        self._step_world()
+        self._store()
 
     def _act(self) -> None:
         """Choose the actions."""
@@ -123,21 +128,21 @@ class Learner:
         self.action.copy_(action)
         self.clock += spec.envs
 
-    def _take(self) -> None:
+    def _step_world(self) -> None:
         """Step the environments."""
         self.transition = self.world.step(self.action)
 
-    def _keep(self) -> None:
-        """Remember what came of it."""
+    def _store(self) -> None:
+        """Store the transitions."""
         self.method.stored(self.memory.add(self.transition))
 
     def _learn(self) -> None:
-        """Replay one batch."""
+        """One gradient step on one replayed batch."""
         batch = self.method.augment(self.memory.sample(self.spec.batch))
         self.memory.update(batch.index, self.agent.update(batch, self.method).td_error)
 
     def state(self) -> dict[str, Tensor] | None:
-        """Everything that decides what happens next, on CPU; None inside a stage that cannot be left."""
+        """Everything needed to continue, on CPU; None if the world cannot be saved at this step."""
         world = world_state(self.world, self.suite.capturable, between=not self.step)
         if world is None:
             return None
@@ -152,7 +157,7 @@ class Learner:
 
     @torch.no_grad()
     def load(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from `state`."""
+        """Continue from `state`."""
         parts: dict[str, dict[str, Tensor]] = {"agent": {}, "memory": {}, "method": {}, "world": {}, "run": {}}
         for full, tensor in state.items():
             part, _, name = full.partition(".")
@@ -167,62 +172,62 @@ class Learner:
         self.begun = True
 
     def incidents(self) -> Iterator[Incident]:
-        """What went wrong in environments since the last call."""
-        for place in (self.world, self.scorer):
-            yield from place.incidents
-            place.incidents.clear()
+        """Failures of environments since the last call."""
+        for source in (self.world, self.evaluator):
+            yield from source.incidents
+            source.incidents.clear()
 
     def score_all(self, policy: Policy | None = None) -> Tensor:
-        """float64[L, S] on every stage; of the agent, unless another policy is given."""
+        """Scores float64[L, S] on every stage, of the agent's greedy policy unless another policy is given."""
         stages = every_stage(self.suite, len(self.group.lanes), self.device)
-        return self.scorer.score(policy or self.agent.greedy, stages).cpu()
+        return self.evaluator.score(policy or self.agent.greedy, stages).cpu()
 
     def score_current(self, stage: int, policy: Policy | None = None) -> Tensor:
-        """float64[L] on the stage being learnt."""
-        return self.scorer.score(policy or self.agent.greedy, self.schedule[:, stage : stage + 1]).squeeze(1).cpu()
+        """Scores float64[L] on the current stage."""
+        return self.evaluator.score(policy or self.agent.greedy, self.schedule[:, stage : stage + 1]).squeeze(1).cpu()
 
 
-def run(group: Group, device: torch.device | str = "cpu", learner: Learner | None = None) -> Iterator[Event]:
-    """Learn all stages in order, every lane its own; a given learner goes on where it is.
+def run(group: Group, device: torch.device | str = "cpu", trainer: Trainer | None = None) -> Iterator[Event]:
+    """Train on all stages, every lane in its own order; a given trainer continues from its current position.
 
-    Whenever `Progress` or `Scored` comes, `learner.state()` holds all that is to come.
+    When `Progress` or `Scored` is yielded, `trainer.state()` is enough to continue the run.
     """
-    learner = learner or Learner(group, torch.device(device))
-    if not learner.begun:
-        yield Built((learner.memory.nbytes + learner.method.nbytes) // len(group.lanes))
-        learner.begun = True
-        yield Scored(0, learner.score_all())
-    for stage in range(learner.stage, learner.schedule.shape[1]):
-        if not learner.step:
-            learner.begin(stage)
-        for event in interact(learner, stage):
-            yield from learner.incidents()
+    trainer = trainer or Trainer(group, torch.device(device))
+    if not trainer.begun:
+        yield Built((trainer.memory.nbytes + trainer.method.nbytes) // len(group.lanes))
+        trainer.begun = True
+        yield Scored(0, trainer.score_all())
+    for stage in range(trainer.stage, trainer.schedule.shape[1]):
+        if not trainer.step:
+            trainer.begin(stage)
+        for event in interact(trainer, stage):
+            yield from trainer.incidents()
             if event.done > group.spec.warmup:
-                learner.learn()
-            if learner.memory.due:
-                report = learner.memory.consolidate(learner.agent.evaluate)
+                trainer.learn()
+            if trainer.memory.due:
+                report = trainer.memory.consolidate(trainer.agent.evaluate)
                 if report is not None:
                     yield Consolidated(stage, event.done, report.values)
             if point := _curve_step(group, event):
-                yield Curve(stage, point, learner.score_current(stage))
+                yield Curve(stage, point, trainer.score_current(stage))
             yield event
-        learner.end(stage)
-        learner.stage, learner.step = stage + 1, 0
-        yield Scored(stage + 1, learner.score_all())
-    yield from learner.incidents()
+        trainer.end(stage)
+        trainer.stage, trainer.step = stage + 1, 0
+        yield Scored(stage + 1, trainer.score_all())
+    yield from trainer.incidents()
 
 
-def interact(learner: Learner, stage: int) -> Iterator[Progress]:
-    """Act in all environments, step by step, until the stage's steps are used up."""
-    spec, total = learner.spec, learner.group.steps
-    for step in range(learner.step, spec.steps // spec.envs):
-        learner.collect()
-        learner.step = step + 1
+def interact(trainer: Trainer, stage: int) -> Iterator[Progress]:
+    """Step all environments until the stage is complete."""
+    spec, total = trainer.spec, trainer.group.steps
+    for step in range(trainer.step, spec.steps // spec.envs):
+        trainer.collect()
+        trainer.step = step + 1
         yield Progress(stage, stage * spec.steps + (step + 1) * spec.envs, total)
 
 
 def _curve_step(group: Group, event: Progress) -> int | None:
-    """Steps into the stage if a point of its learning curve is due now."""
+    """Steps into the stage if a point of the learning curve is due now, else None."""
     spec = group.spec
     within = event.done - event.stage * spec.steps
     every = max(spec.steps // spec.envs // spec.points, 1) * spec.envs

@@ -1,4 +1,4 @@
-"""What to run: a dataclass that is also a TOML file and a command line."""
+"""What to run: one dataclass for Python, TOML files and the command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 try:
     import tyro
-except ModuleNotFoundError:  # no command line then; studies run without it
+except ModuleNotFoundError:  # only the command line needs it
     SEEDS: Any = None
 else:
     SEEDS = tyro.constructors.PrimitiveConstructorSpec(
@@ -23,7 +23,7 @@ else:
 
 Value = bool | int | float | str
 Choice = Value | Sequence[Value]
-"""One value, or several: then every one of them is run, as lanes where it is a number per lane."""
+"""One value, or several that are all run: as lanes of one run if the setting may differ between lanes."""
 
 SECTIONS = ("params", "method_params", "agent_params")
 
@@ -40,62 +40,65 @@ def parse_seeds(text: str | int | Sequence[int]) -> tuple[int, ...]:
             first, _, stop = part.partition(":")
             seeds += range(int(first), int(stop)) if stop else [int(first)]
     except ValueError:
-        raise ValueError(f"seeds: wanted such as 0:16 or 0,2,5, got {text!r}") from None
+        raise ValueError(f"seeds: wanted a form such as 0:16 or 0,2,5, got {text!r}") from None
     return tuple(seeds)
 
 
 @dataclass(frozen=True)
 class RunFields:
-    """One way to learn one suite: an agent, a memory, a method, and the seeds to run it with. As given, unchecked."""
+    """An experiment on one suite: agent, memory, method and seeds."""
 
     suite: tyro.conf.Positional[str] = "nav-8"
-    """The sequence of tasks, such as nav-8, classic, cartpole-4, minatar-5, gym:HalfCheetah-v5; `crystalrl list` names
-    all.
-    """
+    """Sequence of tasks, such as nav-8, classic, cartpole-4, minatar-5, gym:HalfCheetah-v5; see `crystalrl list`."""
     agent: str = "dqn"
+    """Agent, such as dqn or sac; see `crystalrl list`."""
     memory: str = "uniform"
+    """Memory, such as uniform or crystal; see `crystalrl list`."""
     preset: str = ""
-    """A named configuration of the memory, where it has some."""
+    """A named configuration of the memory, if it has any."""
     method: str = "none"
-    """What protects old tasks beside the memory."""
+    """Method that protects old tasks in addition to the memory."""
     seeds: Annotated[tuple[int, ...], SEEDS] = (0,)
-    """One lane each: 0:16, or 0,2,5."""
+    """Seeds, such as 0:16 or 0,2,5; each is a lane."""
     steps: int = 12_000
-    """Environment steps per task and lane, over all its environments together."""
+    """Environment steps per task and lane, summed over its environments."""
     capacity: int = 1_000
-    """Experiences the memory of a lane holds."""
+    """Capacity of the memory in experiences, per lane."""
     budget_mb: float = 0.0
-    """Megabytes that memory and method of a lane may hold; the capacity follows from it. 0: the capacity as given."""
+    """Megabytes for memory and method, per lane; determines the capacity. 0: use `capacity`."""
     batch: int = 128
+    """Batch size of an update."""
     envs: int = 8
-    """Parallel environments per lane; one update follows each step of all of them."""
+    """Parallel environments per lane; there is one update per step of all of them."""
     warmup: int = 200
     """Environment steps before the first update."""
     epsilon: float = 0.1
-    """Share of random actions once exploration has come down from 1."""
+    """Final share of random actions, after a linear decrease from 1."""
     explore: float = 0.3
-    """Share of each task over which it comes down."""
+    """Share of each task over which the share of random actions decreases."""
     episodes: int = 32
     """Test episodes per task, lane and evaluation."""
     points: int = 10
-    """Points of the learning curve of each task."""
+    """Points of the learning curve per task."""
     scratch: bool = False
-    """Learn every stage separately, each from a fresh agent: the reference for transfer."""
+    """Train a new agent on every stage separately: the reference for forward transfer."""
     order: int = 0
-    """Which order the tasks come in: 0 is the suite's own, others are seeded permutations of it."""
+    """Order of the tasks: 0 is the suite's own, others are seeded permutations of it."""
     orders: int = 1
-    """Run so many orders, 0 and on, with every seed."""
+    """Number of orders to run with every seed, starting with order 0."""
     grid: str = "product"
-    """Of listed values run every combination (product), or vary one at a time from the first of each (each)."""
+    """How listed values are combined: all combinations (product), or one changed at a time from the first of each
+    (each).
+    """
     params: tyro.conf.Suppress[Mapping[str, Choice]] = field(default_factory=dict)
-    """Of the memory."""
+    """Settings of the memory."""
     method_params: tyro.conf.Suppress[Mapping[str, Choice]] = field(default_factory=dict)
     agent_params: tyro.conf.Suppress[Mapping[str, Choice]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class RunSpec(RunFields):
-    """`RunFields` whose numbers make sense; `catalogue.check` looks at the names."""
+    """`RunFields` with validated numbers; `registry.check` validates the names."""
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
@@ -122,7 +125,7 @@ class RunSpec(RunFields):
             raise ValueError(f"batch: wanted at most the capacity {self.capacity}, got {self.batch}")
 
     def cells(self) -> dict[str, RunSpec]:
-        """All that is run: every variant in every order. The label says what differs."""
+        """Everything to run: each variant in each order, under a label that tells them apart."""
         if self.orders == 1 or self.scratch:
             return self.variants()
         return {
@@ -132,7 +135,7 @@ class RunSpec(RunFields):
         }
 
     def variants(self) -> dict[str, RunSpec]:
-        """The listed values as specs with one value each: every combination, or one at a time."""
+        """Specs with single values, from the listed ones: all combinations, or one changed at a time."""
         choices = [
             [(section, name, value) for value in given]
             for section in SECTIONS
@@ -157,13 +160,13 @@ GRIDS = ("product", "each")
 
 
 def _each(choices: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    """The first of every choice; then, choice by choice, each of its others beside the first of the rest."""
+    """The first value of every choice; then each other value of a choice with the first values of the rest."""
     first = tuple(choice[0] for choice in choices)
     return [first, *((*first[:i], other, *first[i + 1 :]) for i, c in enumerate(choices) for other in c[1:])]
 
 
 def spec_from(values: Mapping[str, Any]) -> RunSpec:
-    """A spec from TOML values; unknown keys are errors that name the nearest known one."""
+    """A spec from TOML values; an unknown key is an error that suggests the closest known one."""
     known = {f.name for f in fields(RunSpec)}
     for name in values:
         if name not in known:
@@ -175,7 +178,7 @@ def spec_from(values: Mapping[str, Any]) -> RunSpec:
 
 
 def spec_values(spec: RunSpec) -> dict[str, Any]:
-    """TOML values of a spec: what differs from the defaults, and always the names."""
+    """TOML values of a spec: the names, and everything that differs from the defaults."""
     default = asdict(RunSpec())
     named = {"suite", "agent", "memory", "method", "seeds", "steps"}
     values = {name: value for name, value in asdict(spec).items() if name in named or value != default[name]}
@@ -200,7 +203,7 @@ def _key(name: str) -> str:
 
 
 def unknown(what: str, got: str, known: Sequence[str] | set[str]) -> str:
-    """The message for a name that does not exist, with the nearest one that does."""
+    """The error message for an unknown name, with the closest known one."""
     from difflib import get_close_matches
 
     near = get_close_matches(got, list(known), n=1, cutoff=0.4)

@@ -1,23 +1,30 @@
-"""Statistics of two samples of seeds: intervals, tests, effect sizes. `study.aggregate` looks at many tasks at once.
+"""Statistics of samples of seeds: intervals, tests, effect sizes, and aggregates over many tasks and orders.
 
-What SciPy and statsmodels have is theirs; here are the cases they leave open (no spread at all, unknown values).
+SciPy and statsmodels do what they can; this module adds the cases they leave open (no variance at all, NaN).
+
+Aggregates take `scores` [n, T], one row per learner. One learner's scores on its tasks are not independent, so the
+bootstrap resamples whole learners, within strata that the design fixed (`strata` [n], such as the task order). If every
+task had its own learners, pass one row per run and the task as the stratum (Agarwal et al. 2021).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-Sample = NDArray[np.float64]
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
 
 LEVEL = 0.95
-"""Of every interval."""
+"""Confidence level of every interval."""
+RESAMPLES = 2000
+"""Bootstrap resamples of an aggregate."""
 FAR = 1000.0
-"""A t beyond which its own noise is nothing beside that of the deviation."""
+"""For |t| above this, the noise of the mean is negligible compared with that of the standard deviation."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +50,8 @@ class Effect:
 UNKNOWN = Effect(float("nan"), float("nan"), float("nan"))
 
 
-def summarise(sample: Sample, level: float = LEVEL, resamples: int = 10_000) -> Summary:
-    """Mean of a sample float64[n] with a percentile bootstrap interval; the resampling is always the same."""
+def summarise(sample: Array, level: float = LEVEL, resamples: int = 10_000) -> Summary:
+    """Mean of a sample float64[n] with a percentile bootstrap interval; the resampling is deterministic."""
     if not len(sample):
         raise ValueError("sample: wanted at least one number, got none")
     draws = np.random.default_rng(0).integers(len(sample), size=(resamples, len(sample)))
@@ -53,18 +60,18 @@ def summarise(sample: Sample, level: float = LEVEL, resamples: int = 10_000) -> 
     return Summary(float(sample.mean()), deviation, float(low), float(high), len(sample))
 
 
-def welch(a: Sample, b: Sample) -> float:
-    """Two-sided p of Welch's t-test; with no spread at all, 1 if the means agree and 0 if not. NaN below two each."""
+def welch(a: Array, b: Array) -> float:
+    """Two-sided p of Welch's t-test; without any variance, 1 if the means are equal, else 0. NaN below two each."""
     if min(len(a), len(b)) < 2:
         return float("nan")
     if np.ptp(a) == np.ptp(b) == 0:
         return float(a[0] == b[0])
-    ours, theirs = ((np.mean(x), np.std(x, ddof=1), len(x)) for x in (a, b))  # one of them may hardly vary
+    ours, theirs = ((np.mean(x), np.std(x, ddof=1), len(x)) for x in (a, b))  # one sample may be constant
     return float(stats.ttest_ind_from_stats(*ours, *theirs, equal_var=False).pvalue)
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """p values adjusted for their number (Holm 1979); NaN stays NaN and is not counted."""
+    """p values corrected for multiple tests (Holm 1979); NaN stays NaN and is not counted."""
     from statsmodels.stats.multitest import multipletests
 
     values = np.asarray(p, dtype=np.float64)
@@ -74,7 +81,7 @@ def holm(p: Sequence[float]) -> list[float]:
     return [float(value) for value in values]
 
 
-def cohen(a: Sample, b: Sample, level: float = LEVEL) -> Effect:
+def cohen(a: Array, b: Array, level: float = LEVEL) -> Effect:
     """Cohen's d: the difference of means in pooled standard deviations; the interval inverts the noncentral t law."""
     if min(len(a), len(b)) < 2:
         return UNKNOWN
@@ -89,25 +96,117 @@ def cohen(a: Sample, b: Sample, level: float = LEVEL) -> Effect:
     return Effect(float(difference / pooled), low, high)
 
 
-def hedges(a: Sample, b: Sample, level: float = LEVEL) -> Effect:
-    """Hedges' g: Cohen's d without its bias in small samples."""
+def hedges(a: Array, b: Array, level: float = LEVEL) -> Effect:
+    """Hedges' g: Cohen's d with its small-sample bias removed."""
     d = cohen(a, b, level)
     correct = 1 - 3 / (4 * (len(a) + len(b) - 2) - 1)
     return Effect(*(correct * value for value in (d.size, d.low, d.high)))
 
 
 def _noncentrality(t: float, freedom: int, probability: float) -> float:
-    """The noncentrality under which a t below the given one has this probability."""
+    """The noncentrality for which P(T ≤ t) equals this probability."""
     if abs(t) > FAR:
         share = probability if t < 0 else 1 - probability
         return float(t * np.sqrt(stats.chi2.ppf(share, freedom) / freedom))
 
     def excess(noncentrality: float) -> float:
         below = float(stats.nct.cdf(t, freedom, noncentrality))
-        known = below if below == below else float(noncentrality < t)  # SciPy gives NaN far out, where it is 0 or 1
+        known = below if below == below else float(noncentrality < t)  # SciPy: NaN in the far tails
         return known - probability
 
     wide = 1.0
     while excess(t - wide) < 0 or excess(t + wide) > 0:
         wide *= 2
     return float(optimize.brentq(excess, t - wide, t + wide, xtol=1e-10))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A statistic with its bootstrap interval; arrays for a profile."""
+
+    value: Array
+    low: Array
+    high: Array
+
+
+def interquartile_mean(scores: Array) -> Array:
+    """Mean of the middle half of all scores [..., n, T]: the lowest and the highest quarter do not count."""
+    flat = scores.reshape(*scores.shape[:-2], -1)
+    mean: Array = stats.trim_mean(flat, 0.25, axis=-1)
+    return mean
+
+
+def stratified(
+    scores: Array,
+    statistic: Callable[[Array], Array],
+    strata: Labels | None = None,
+    resamples: int = RESAMPLES,
+    level: float = LEVEL,
+) -> Estimate:
+    """A statistic of scores [n, T] with its percentile interval; learners are resampled within their strata.
+
+    `statistic` maps [..., n, T] to [...], or to [..., points] for a profile.
+    """
+    drawn = statistic(scores[resampled(len(scores), strata, resamples)])
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return Estimate(statistic(scores), low, high)
+
+
+def resampled(count: int, strata: Labels | None, resamples: int, seed: int = 0) -> Labels:
+    """int64[resamples, n]: learners drawn with replacement within each stratum, of unchanged size; deterministic."""
+    labels = np.zeros(count, np.int64) if strata is None else np.asarray(strata)
+    if labels.shape != (count,) or not count:
+        raise ValueError(f"strata: wanted one label for each of {count} learners, got shape {labels.shape}")
+    random, out = np.random.default_rng(seed), np.empty((resamples, count), np.int64)
+    for label in np.unique(labels):
+        mine = np.flatnonzero(labels == label)
+        out[:, mine] = mine[random.integers(len(mine), size=(resamples, len(mine)))]
+    return out
+
+
+def profile(scores: Array, thresholds: Array) -> Array:
+    """[..., points]: share of all scores [..., n, T] above each threshold."""
+    flat = scores.reshape(*scores.shape[:-2], -1)
+    return np.stack([(flat > at).mean(axis=-1) for at in thresholds], axis=-1)
+
+
+def improvement(a: Array, b: Array, resamples: int = RESAMPLES, level: float = LEVEL) -> Estimate:
+    """Probability that a learner of a [n, T] beats one of b [m, T] on the same task, mean over tasks; ties count half.
+
+    It equals Mann–Whitney U / (n·m); the interval resamples the learners of both.
+    """
+    wins = ((a[:, None] > b) + 0.5 * (a[:, None] == b)).mean(axis=-1)
+    rows, columns = resampled(len(a), None, resamples, 1), resampled(len(b), None, resamples, 2)
+    drawn = wins[rows[:, :, None], columns[:, None, :]].mean(axis=(1, 2))
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    return Estimate(np.asarray(wins.mean()), np.asarray(low), np.asarray(high))
+
+
+@dataclass(frozen=True)
+class OrderVariance:
+    """Variance components of a score: task order, seed, and the rest (interaction and noise).
+
+    `within` is the variance over orders for one seed, mean over seeds: the effect of the order in a single study.
+    `p` tests the hypothesis that all orders have the same mean (two-way analysis of variance).
+    """
+
+    order: float
+    seed: float
+    rest: float
+    within: float
+    p: float
+
+
+def order_variance(values: Array) -> OrderVariance:
+    """Variance components of scores [seeds, orders]; NaN with fewer than two of either."""
+    seeds, orders = values.shape
+    if min(seeds, orders) < 2:
+        return OrderVariance(*[float("nan")] * 5)
+    by_seed, by_order = values.mean(axis=1, keepdims=True), values.mean(axis=0, keepdims=True)
+    left = values - by_seed - by_order + values.mean()
+    rest = float((left**2).sum() / ((seeds - 1) * (orders - 1)))
+    of_order, of_seed = float(seeds * by_order.var(ddof=1)), float(orders * by_seed.var(ddof=1))
+    chance = stats.f.sf(of_order / rest, orders - 1, (seeds - 1) * (orders - 1)) if rest > 0 else of_order == 0
+    within = float(values.var(axis=1, ddof=1).mean())
+    order, seed = max((of_order - rest) / seeds, 0.0), max((of_seed - rest) / orders, 0.0)
+    return OrderVariance(order, seed, rest, within, float(chance))

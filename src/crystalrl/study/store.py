@@ -1,15 +1,15 @@
-"""Results on disk: a folder with the spec, the versions, and one folder of parts per table.
+"""Results on disk: a folder with the spec, the versions, and one folder of parts for each table.
 
     spec.toml  versions.json
     scores.parquet/part-KEY.parquet    cell, method, seed, after, task, score: the learning matrix
-    curves.parquet/part-KEY.parquet    cell, method, seed, task, step, score: on the task being learnt
-    memory.parquet/part-KEY.parquet    cell, method, seed, step, task, nbytes and what each consolidation reports
+    curves.parquet/part-KEY.parquet    cell, method, seed, task, step, score: on the current task
+    memory.parquet/part-KEY.parquet    cell, method, seed, step, task, nbytes and the report of each consolidation
 
 Tasks and seeds count from 0; `pandas.read_parquet("scores.parquet")` reads a whole table. Every lane-batched run adds
-one part to each table, its scores last: a run counts once they are there, so an interrupted study is continued by
-starting it again. What an unfinished run needs to go on is in checkpoints/KEY.safetensors. Where pyarrow is missing
-parts are .npz files with the same columns; both kinds may lie side by side, and `as_parquet` (which `crystalrl report`
-calls) turns one into the other.
+one part to each table, the scores last: a run is complete once its scores are stored, so an interrupted study continues
+when it is started again. Checkpoints of unfinished runs are in checkpoints/KEY.safetensors. Without pyarrow, parts are
+.npz files with the same columns; a folder may contain both formats, and `as_parquet` (which `crystalrl report` calls)
+converts .npz to parquet.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ TABLES = {
     "curves": {**_LANE, "task": "i", "step": "i", "score": "f"},
     "scores": {**_LANE, "after": "i", "task": "i", "score": "f"},
 }
-"""Columns of each table, in the order they are written; s text, i integer, f float. Memory has more: all floats."""
+"""Columns of each table, in writing order: s text, i integer, f float. The memory table has more float columns."""
 
 Columns = Mapping[str, Any]
 
 
 class Store:
-    """Results of one spec. Invariant: `spec.toml` in the folder is the spec of every part."""
+    """Results of one spec. Invariant: `spec.toml` in the folder is the spec of all parts."""
 
     def __init__(self, folder: str | os.PathLike[str], spec: str) -> None:
         self.folder = Path(folder)
@@ -57,19 +57,19 @@ class Store:
             write_whole(path, spec.encode())
 
     def has(self, key: str) -> bool:
-        """Whether the run of this key is stored."""
+        """Whether the run with this key is stored."""
         return any((_place(self.folder, "scores") / f"part-{key}{suffix}").exists() for suffix in SUFFIXES)
 
     def refuse_stored(self, lanes: Iterable[tuple[str, int]]) -> None:
-        """Raise if a part that can be read here holds any of these cells and seeds already."""
+        """Raise if a readable part already holds any of these cells and seeds."""
         held = _Holders()
         for path in _parts(self.folder, "scores").values():
             if path.suffix == ".npz" or has_parquet():
                 held.add(path, _read("scores", path))
-        held.refuse("the run to come", set(lanes))
+        held.refuse("the next run", set(lanes))
 
     def write(self, key: str, tables: Mapping[str, Columns], device: str) -> None:
-        """Store all tables of one run. What is stored already must be the same."""
+        """Store all tables of one run. If it is already stored, the scores must be equal."""
         arrays = {table: packed(tables[table], kinds) for table, kinds in TABLES.items()}
         if self.has(key):
             path = _parts(self.folder, "scores")[key]
@@ -80,13 +80,13 @@ class Store:
         for table in TABLES:
             place = _place(self.folder, table)
             place.mkdir(exist_ok=True)
-            for suffix in SUFFIXES:  # what an interrupted run may have left
+            for suffix in SUFFIXES:  # left by an interrupted run
                 (place / f"part-{key}{suffix}").unlink(missing_ok=True)
             write_part(place / f"part-{key}", arrays[table])
 
 
 def read(folder: str | os.PathLike[str], table: str) -> Arrays:
-    """All parts of a table: column name → array; NaN where a part lacks a column."""
+    """All parts of a table: column name → array; NaN if a part lacks a column."""
     keys = _parts(folder, "scores")
     if not keys:
         raise FileNotFoundError(f"{folder}: wanted results of a study, found none")
@@ -102,25 +102,25 @@ def read(folder: str | os.PathLike[str], table: str) -> Arrays:
 
 
 def as_parquet(folder: str | os.PathLike[str]) -> int:
-    """Turn every .npz part into parquet; how many there were. Does nothing where pyarrow is missing."""
+    """Convert all .npz parts to parquet and return their number; 0 without pyarrow."""
     if not has_parquet():
         return 0
     found = [(table, path) for table in TABLES for path in sorted(_place(folder, table).glob("part-*.npz"))]
     for table, path in found:
-        _parts(folder, table)  # refuses another parquet part of the same run
+        _parts(folder, table)  # refuses a parquet part of the same run with other contents
         write_part(path.with_suffix(""), packed(_read(table, path), TABLES[table]))
         path.unlink()
     return len(found)
 
 
 class _Holders:
-    """Which part holds which cell and seed. Invariant: never two."""
+    """Which part holds which cell and seed. Invariant: no pair is held by two parts."""
 
     def __init__(self) -> None:
         self.of: dict[tuple[str, int], Path] = {}
 
     def add(self, path: Path, columns: Arrays) -> None:
-        """Note what a part holds; raise if another one does, too."""
+        """Register what a part holds; raise if another part holds it, too."""
         lanes = set(zip(columns["cell"].tolist(), columns["seed"].tolist(), strict=True))
         self.refuse(str(path), lanes)
         self.of.update(dict.fromkeys(lanes, path))
@@ -132,12 +132,26 @@ class _Holders:
             )
 
 
+def result_folders(folder: Path) -> list[Path]:
+    """The folder itself if it holds results, otherwise the results folders directly below it."""
+    found = [folder] if (folder / "spec.toml").is_file() else sorted(path.parent for path in folder.glob("*/spec.toml"))
+    if not found:
+        raise FileNotFoundError(f"{folder}: wanted a folder of results, found no spec.toml in it or below")
+    return found
+
+
+def scored_folders(folder: Path) -> list[Path]:
+    """The results folders that hold scores; all results folders if none does."""
+    found = result_folders(folder)
+    return [inner for inner in found if (inner / "scores.parquet").is_dir()] or found
+
+
 def _place(folder: str | os.PathLike[str], table: str) -> Path:
     return Path(folder) / f"{table}.parquet"
 
 
 def _parts(folder: str | os.PathLike[str], table: str) -> dict[str, Path]:
-    """Key → file of every part, in order. One run in both kinds is one part, if they say the same."""
+    """Key → file of every part, in order. A run in both formats counts once, if the contents are equal."""
     found: dict[str, Path] = {}
     place = _place(folder, table)
     for path in sorted(place.iterdir()) if place.is_dir() else []:
@@ -161,8 +175,8 @@ def _column(columns: Arrays, name: str) -> Any:
 
 
 def versions(device: str) -> dict[str, str]:
-    """What the results were computed with."""
-    here = device.startswith("cuda") and torch.cuda.is_available()  # a Ray cluster's GPUs may be elsewhere
+    """Versions and device that computed the results."""
+    here = device.startswith("cuda") and torch.cuda.is_available()  # the GPUs of a Ray cluster may be on other machines
     name = torch.cuda.get_device_name() if here else platform.processor() or platform.machine()
     return {
         "crystalrl": __version__,
@@ -174,7 +188,7 @@ def versions(device: str) -> dict[str, str]:
 
 
 def note_versions(path: Path, now: Mapping[str, str]) -> None:
-    """Add to what is noted there: runs of one study may come from several machines."""
+    """Add these versions to the file: runs of one study may come from several machines."""
     before = json.loads(path.read_text()) if path.exists() else {}
     noted = {name: [seen for seen in before.get(name, "").split(" and ") if seen] for name in now}
     every = {name: " and ".join(dict.fromkeys([*noted[name], value])) for name, value in now.items()}
@@ -183,7 +197,7 @@ def note_versions(path: Path, now: Mapping[str, str]) -> None:
 
 
 def _differences(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Dotted names of what two specs do not share."""
+    """Dotted names of the entries in which two specs differ."""
     found = []
     for name in dict.fromkeys([*a, *b]):
         ours, theirs = a.get(name), b.get(name)

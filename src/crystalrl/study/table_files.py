@@ -1,6 +1,6 @@
-"""One part of a table as a file: parquet where pyarrow is installed, else an .npz with the same columns.
+"""One part of a table as a file: parquet if pyarrow is installed, otherwise .npz with the same columns.
 
-A file appears whole or not at all. Nothing that is read is ever executed: parquet and plain arrays only.
+Files are written atomically. Reading executes no code: only parquet and plain arrays are accepted.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Kinds = Mapping[str, str]
 SUFFIXES = (".parquet", ".npz")
 _TYPES = {"s": np.str_, "i": np.int32, "f": np.float32}
 _LETTERS = {"s": "UO", "i": "i", "f": "f"}
-"""What NumPy calls each kind."""
+"""NumPy's dtype kinds for each."""
 
 
 def packed(columns: Mapping[str, Any], kinds: Kinds) -> Arrays:
-    """Columns as they are stored; any that `kinds` does not name are floats. All must have one length."""
+    """Columns in their stored types; those that `kinds` does not name are floats. All must have the same length."""
     arrays: Arrays = {name: np.asarray(values, _TYPES[kinds.get(name, "f")]) for name, values in columns.items()}
     if len({array.shape for array in arrays.values()}) > 1:
         lengths = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
@@ -35,7 +35,7 @@ def packed(columns: Mapping[str, Any], kinds: Kinds) -> Arrays:
 
 
 def write_part(stem: Path, arrays: Arrays) -> Path:
-    """Write `stem`.parquet, or `stem`.npz where pyarrow is missing."""
+    """Write `stem`.parquet, or `stem`.npz without pyarrow."""
     parquet = _parquet()
     path = stem.with_name(stem.name + SUFFIXES[parquet is None])
     buffer = io.BytesIO()
@@ -48,12 +48,12 @@ def write_part(stem: Path, arrays: Arrays) -> Path:
 
 
 def read_part(path: Path, kinds: Kinds, more: bool = False) -> Arrays:
-    """The columns of a part; with `more`, also others, all floats. Anything else in the file is an error naming it."""
+    """The columns of a part; with `more`, additional float columns are allowed. Anything else is an error."""
     try:
         content = io.BytesIO(path.read_bytes())
         arrays = _read_npz(content) if path.suffix == ".npz" else _read_parquet(content)
         _check(arrays, kinds, more)
-    except Exception as error:  # whatever a decoder may say of bytes from elsewhere
+    except Exception as error:  # decoders raise many kinds for damaged files
         wanted = ", ".join(kinds) + (" and numbers" if more else "")
         raise ValueError(f"{path}: wanted a whole part with the columns {wanted}, got {error}") from error
     return {name: array.astype(object) if array.dtype.kind == "U" else array for name, array in arrays.items()}
@@ -70,7 +70,7 @@ def same(ours: Arrays, theirs: Arrays) -> bool:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """The file as a whole or not at all, on the disk when this returns."""
+    """Write a file atomically; it is on disk when this returns."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with temporary.open("wb") as file:
         file.write(content)
@@ -85,7 +85,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def has_parquet() -> bool:
-    """Whether parts are written as parquet here."""
+    """Whether pyarrow is installed, so that parts are written as parquet."""
     return _parquet() is not None
 
 
@@ -98,7 +98,7 @@ def _parquet() -> ModuleType | None:
 
 
 def _write_parquet(parquet: ModuleType, arrays: Arrays, buffer: io.BytesIO) -> None:
-    """Text and integers as dictionaries, floats by byte: a quarter smaller than otherwise. Pages have checksums."""
+    """Dictionary encoding for text and integers, byte-stream split for floats: a quarter smaller. With checksums."""
     import pyarrow
 
     floats = [name for name, array in arrays.items() if array.dtype.kind == "f"]

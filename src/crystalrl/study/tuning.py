@@ -1,17 +1,17 @@
-"""Tuning with Optuna: every method gets the same number of trials, on seeds that no report shows.
+"""Tuning with Optuna: every row gets the same number of trials, on seeds that are never reported.
 
     trials = 20                     # for each row
     seeds = "1000:1004"             # all ≥ 1000
     objective = "AP"
-    [defaults]                      # any field of RunSpec, but seeds
+    [defaults]                      # any field of RunSpec, except seeds
     [rows.EWC]                      # as in a study
     method = "ewc"
     [search.EWC]                    # ranges, and lists of choices
     method_params.strength = { low = 1.0, high = 1e5, log = true }
     agent_params.learning_rate = [3e-4, 1e-3]
 
-Trials are drawn a few at a time and learn side by side, as lanes. `trials.json` in the results folder holds every one
-of them, the losers too; started again, tuning goes on there.
+Trials are drawn a few at a time and trained together, as lanes. `trials.json` in the results folder holds all of them;
+started again, tuning continues from there.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from crystalrl.study.spec import SECTIONS, RunSpec, parse_seeds, unknown
 from crystalrl.study.table_files import write_whole
 
 FIRST_SEED = 1000
-"""Seeds below are for reports."""
+"""Seeds below this are for reports."""
 AT_ONCE = 4
-"""Trials that are drawn together and learn side by side."""
+"""Trials that are drawn and trained together."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Settings that were tried (`section.name` → value) and what they reached, mean over the tuning seeds."""
+    """Settings (`section.name` → value) and the objective they reached, mean over the tuning seeds."""
 
     row: str
     number: int
@@ -50,7 +50,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Search:
-    """What to tune: a table, the space of every row, and the budget that all rows share."""
+    """What to tune: a table, the search space of every row, and the number of trials of each row."""
 
     table: Table
     spaces: Mapping[str, Mapping[str, Any]]
@@ -97,18 +97,18 @@ def _flat(row: str, given: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def tune(search: Search, folder: Path, device: str) -> Iterator[Trial]:
-    """Run all trials that are not stored yet, rows in turn; yields each as it is stored."""
+    """Run all trials that are not stored yet, row by row; yields each trial once it is stored."""
     kept = Trials(folder, search)
     for name in search.table.rows:
         for first in range(len(kept.of(name)), search.trials, AT_ONCE):
             count = min(AT_ONCE, search.trials - first)
-            found = _some(search, name, kept.of(name), count, device)
+            found = _run_trials(search, name, kept.of(name), count, device)
             kept.add(found)
             yield from found
 
 
 class Trials:
-    """All trials of a folder. Invariant: they belong to the one search that is written beside them."""
+    """All trials of a folder. Invariant: they belong to the search that is stored with them."""
 
     def __init__(self, folder: Path, search: Search) -> None:
         self.path, self.spec = folder / "trials.json", _described(search)
@@ -125,30 +125,30 @@ class Trials:
         return [trial for trial in self.all if trial.row == row]
 
     def add(self, trials: Sequence[Trial]) -> None:
-        """Store more of them."""
+        """Store more trials."""
         self.all += trials
         text = json.dumps({"search": self.spec, "trials": [asdict(trial) for trial in self.all]}, indent=1)
         write_whole(self.path, (text + "\n").encode())
 
 
 def best(trials: Sequence[Trial]) -> Trial:
-    """The first of the highest."""
+    """The trial with the highest value; the first of several."""
     return max(trials, key=lambda trial: trial.value)
 
 
 def changed(spec: RunSpec, settings: Mapping[str, Any]) -> RunSpec:
-    """A spec with some settings replaced, checked."""
+    """A spec with some settings replaced, validated."""
     sections = {section: dict(getattr(spec, section)) for section in SECTIONS}
     for full, value in settings.items():
         section, _, name = full.partition(".")
         sections[section][name] = value
     made = replace(spec, **sections)  # type: ignore[arg-type]
-    Table("", {"search": made})  # refuses what could only fail later
+    Table("", {"search": made})  # validates
     return made
 
 
-def _some(search: Search, name: str, before: Sequence[Trial], count: int, device: str) -> list[Trial]:
-    """Draw a few trials of a row, given those before, and run them side by side."""
+def _run_trials(search: Search, name: str, before: Sequence[Trial], count: int, device: str) -> list[Trial]:
+    """Draw a few trials of a row, given the earlier ones, and train them together."""
     optuna = _optuna()
     spaces = {setting: _distribution(optuna, space) for setting, space in search.spaces[name].items()}
     sampler = optuna.samplers.TPESampler(seed=len(before), constant_liar=True)
@@ -162,7 +162,7 @@ def _some(search: Search, name: str, before: Sequence[Trial], count: int, device
 
 
 def _values(specs: Mapping[str, RunSpec], table: Table, device: str) -> dict[str, float]:
-    """Mean over seeds of what each spec reaches."""
+    """The objective that each spec reaches, mean over seeds."""
     reached: dict[str, list[float]] = {name: [] for name in specs}
     for group in plan(Table(table.title, specs, table.objective).runs()):
         scores = [event.score.numpy() for event in run(group, device) if isinstance(event, Scored)]
@@ -198,5 +198,5 @@ def _check_space(name: str, space: Any) -> None:
 
 
 def _described(search: Search) -> Any:
-    """What the trials depend on, as JSON; more of them may be asked for later."""
+    """Everything the trials depend on, as JSON; not their number, which may be increased later."""
     return json.loads(json.dumps({"table": search.table.to_toml(), "spaces": search.spaces}))

@@ -1,1 +1,1 @@
-"""Task suites: navigation on the learner's device, and classic control through Gymnasium."""
+"""Task suites: navigation on the training device, and environments through Gymnasium."""

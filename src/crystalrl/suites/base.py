@@ -1,13 +1,14 @@
-"""What a suite of tasks offers to a run. Everything is a tensor with a leading lane axis."""
+"""What a suite of tasks offers to a run. Every tensor has a leading lane axis."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from crystalrl.random import Streams
 from crystalrl.suites.workers import Incident
 from crystalrl.types import Transition
 
@@ -17,29 +18,29 @@ Shape = tuple[int, ...]
 
 
 class World(Protocol):
-    """E environments per lane. `obs` [L, E, …] is what the agent sees now; it and all state change in place."""
+    """E environments per lane. `obs` [L, E, …] is the current observation; it and all state change in place."""
 
     obs: Tensor
 
     @property
     def incidents(self) -> list[Incident]:
-        """Environments that failed and were replaced; whoever reads the list empties it."""
+        """Environments that failed and were replaced; the reader clears the list."""
 
     @property
     def context(self) -> Tensor | None:
-        """Ids int32[L, E] of the tasks, unless they are hidden."""
+        """Task ids int32[L, E]; None if they are hidden."""
 
-    def begin(self, stage: Tensor) -> None:
-        """Start every environment anew in stage int64[L] of the sequence."""
+    def reset(self, stage: Tensor) -> None:
+        """Start a new episode in every environment, in stage int64[L] of the sequence."""
 
     def step(self, action: Tensor) -> Transition:
-        """Take an action in every environment; finished episodes start anew, which `obs` then shows. The next step may
-        overwrite what is returned.
+        """Take one action in every environment; an environment whose episode ended is reset, and `obs` shows the new
+        episode. The next step may overwrite the returned tensors.
         """
 
 
 class Suite(Protocol):
-    """A sequence of stages. `tasks[k]` is the task id of stage k: an id that comes again is a redefined task."""
+    """A sequence of stages. `tasks[k]` is the task id of stage k; a repeated id means that the task is redefined."""
 
     @property
     def tasks(self) -> Sequence[int]: ...
@@ -51,26 +52,26 @@ class Suite(Protocol):
     def obs_dtype(self) -> torch.dtype: ...
     @property
     def action(self) -> int | Shape:
-        """How many discrete actions, or the shape of a box in [−1, 1]."""
+        """Number of discrete actions, or the shape of a box in [−1, 1]."""
 
     @property
     def context(self) -> bool:
-        """Whether transitions carry the task id: it is visible, not hidden."""
+        """Whether transitions carry the task id; otherwise it is hidden."""
 
     @property
     def capturable(self) -> bool:
         """Whether worlds can step inside a captured CUDA graph."""
 
     def world(self, envs: int) -> World: ...
-    def scorer(self, episodes: int) -> Scorer: ...
+    def evaluator(self, episodes: int) -> Evaluator: ...
 
 
-class Scorer(Protocol):
-    """Plays fixed test episodes, the same ones at every call."""
+class Evaluator(Protocol):
+    """Plays fixed test episodes, the same at every call."""
 
     @property
     def incidents(self) -> list[Incident]:
-        """As a world's."""
+        """As for a world."""
 
     def score(self, policy: Policy, stage: Tensor) -> Tensor:
         """Mean score float64[L, M] of stages int64[L, M]."""
@@ -79,3 +80,40 @@ class Scorer(Protocol):
 def every_stage(suite: Suite, lanes: int, device: torch.device | str) -> Tensor:
     """int64[L, S]: all stages, for every lane."""
     return torch.arange(len(suite.tasks), device=device).expand(lanes, -1)
+
+
+def world_state(world: Any, plain: bool, between: bool) -> dict[str, Tensor] | None:
+    """The state of a world as tensors on CPU; None if it cannot be saved at this step.
+
+    A world with `state_dict` and `load_state_dict` saves itself. If `plain` (it can step inside a CUDA graph), its
+    attributes that are tensors are its state. Any other world can be saved only `between` two stages, where `reset`
+    restores it.
+    """
+    if hasattr(world, "state_dict"):
+        state: dict[str, Tensor] = world.state_dict()
+        return state
+    if plain:
+        return {name: tensor.detach().to("cpu", copy=True) for name, tensor in _tensors(world).items()}
+    return {} if between else None
+
+
+def load_world(world: Any, plain: bool, state: Mapping[str, Tensor]) -> None:
+    """Restore what `world_state` saved."""
+    if not state:
+        return
+    if hasattr(world, "load_state_dict"):
+        world.load_state_dict(state)
+    elif plain:
+        for name, tensor in _tensors(world).items():
+            tensor.copy_(state[name])
+
+
+def _tensors(world: Any) -> dict[str, Tensor]:
+    """Live tensors of a world, including those of its random streams."""
+    found = {}
+    for name, value in vars(world).items():
+        if isinstance(value, Tensor):
+            found[name] = value
+        elif isinstance(value, Streams):
+            found[f"{name}.ticks"] = value.ticks
+    return found

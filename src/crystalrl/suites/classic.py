@@ -1,14 +1,14 @@
 """Gymnasium's classic control in families of tasks that differ in physics, MinAtar's games, and any one environment.
 
-`FAMILY`           the environment as it is, one task; the score is the return.
-`FAMILY-N`         N tasks: the first as it is, the others with lengths, masses and forces of their own, drawn from the
-                   lane's seed; every second one with its actions mirrored. The score is 0 for a random and 1 for a good
-                   policy. `FAMILY-N-hidden`: the id is not shown.
-`classic`          CartPole, Acrobot, Pendulum and MountainCarContinuous, of different sizes, all steered by one number
-                   in [−1, 1]: where actions are counted, equal pieces of it stand for them.
-`classic-discrete` the first two, `classic-continuous` the last two, with their own kind of actions.
+`FAMILY`           the unchanged environment, one task; the score is the return.
+`FAMILY-N`         N tasks: the first unchanged, the others with their own lengths, masses and forces, drawn from the
+                   lane's seed; every second one has mirrored actions. The score is 0 for a random and 1 for a good
+                   policy. `FAMILY-N-hidden`: the task id is hidden.
+`classic`          CartPole, Acrobot, Pendulum and MountainCarContinuous, of different sizes, all controlled by one
+                   number in [−1, 1]: equal intervals of it select a discrete action.
+`classic-discrete` the first two, `classic-continuous` the last two, with their native actions.
 `minatar-5`        five games, 10 × 10 frames with ten channels, all six actions.
-`gym:ID`           any environment that Gymnasium knows, as it is, such as gym:HalfCheetah-v5; the score is the return.
+`gym:ID`           any registered Gymnasium environment, unchanged, such as gym:HalfCheetah-v5; the score is the return.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from crystalrl.suites.worker import make
 
 @dataclass(frozen=True)
 class Family:
-    """An environment, its sizes, its usual returns, and what varies: attribute → its value as it is."""
+    """An environment, its sizes, typical returns, and the physics that vary: attribute → its original value."""
 
     make: str
     sizes: Sizes
     random: float
-    """Mean return of a random policy."""
+    """Mean return of a random policy: score 0."""
     good: float
-    """Return that counts as 1."""
+    """Return of a good policy: score 1."""
     physics: Mapping[str, float] = field(default_factory=dict)
     spread: float = 0.3
-    """Attributes vary by this share, up and down."""
+    """Largest relative change of an attribute, up or down."""
 
     def tasks(self, seed: int, count: int) -> list[Task]:
-        """The tasks of a lane; task k is the same however many there are."""
+        """The tasks of a lane; task k does not depend on `count`."""
         width = len(self.physics)
         number = torch.arange(count * width).unsqueeze(0)
         drawn = Streams([seed]).at(Stream.ENVIRONMENT, number).view(count, width)
@@ -54,7 +54,7 @@ class Family:
         return tasks
 
     def alone(self) -> Task:
-        """The environment as it is, its return the score."""
+        """The unchanged environment; its return is the score."""
         return Task(self.make, self.make)
 
 
@@ -67,11 +67,11 @@ FAMILIES: dict[str, Family] = {
     ),
 }
 GAMES = {"breakout": 0.5, "space_invaders": 3.0, "freeway": 0.0, "asterix": 0.5, "seaquest": 0.1}
-"""Mean return of a random policy, rounded; those that are learnt quickly come first, so that there is something to
+"""Mean return of a random policy, rounded. Games that are learnt quickly come first, so that there is something to
 forget.
 """
 GOOD = {"breakout": 10.0, "space_invaders": 50.0, "freeway": 50.0, "asterix": 15.0, "seaquest": 10.0}
-"""Return that counts as 1."""
+"""Return of a good policy: score 1."""
 FRAMES = Sizes((10, 10, 10), 6, torch.bool)
 MIXED = {
     "classic": ("cartpole", "acrobot", "pendulum", "mountaincar"),
@@ -84,7 +84,7 @@ NAME = re.compile(rf"({'|'.join(FAMILIES)})(?:-([1-9]\d*)(-hidden)?)?")
 
 
 def stage_count(name: str) -> int | None:
-    """Stages of a suite; None if there is no such suite here."""
+    """Number of stages of a suite; None if this module has no such suite."""
     if name in MIXED:
         return len(MIXED[name])
     if name.startswith(GYM):
@@ -98,7 +98,7 @@ def stage_count(name: str) -> int | None:
 
 
 def task_names(name: str) -> tuple[str, ...]:
-    """What the tasks of a suite are called; none where they are of one kind."""
+    """Names of a suite's tasks; empty if they are all of one kind."""
     if name in MIXED:
         return tuple(FAMILIES[part].make for part in MIXED[name])
     return tuple(GAMES) if name == "minatar-5" else ()
@@ -128,7 +128,7 @@ def suite(name: str, seeds: Sequence[int], device: torch.device | str = "cpu") -
 
 
 def known(name: str) -> bool:
-    """Whether Gymnasium has an environment of this name."""
+    """Whether Gymnasium has an environment with this id."""
     try:
         import gymnasium
     except ModuleNotFoundError:
@@ -141,18 +141,18 @@ def known(name: str) -> bool:
 
 
 def sizes_of(name: str) -> Sizes:
-    """Sizes of one of Gymnasium's environments."""
+    """Sizes of a Gymnasium environment."""
     env = make({"make": name, "options": {}})
     seen, action = env.observation_space, env.action_space
     env.close()
     if seen.shape is None or len(seen.shape) not in (1, 3):
-        raise ValueError(f"suite: wanted an environment that shows vectors or frames (H, W, C), got {seen} of {name}")
+        raise ValueError(f"suite: wanted vectors or frames (H, W, C) as observations, got {seen} of {name}")
     kind = torch.uint8 if seen.dtype == np.uint8 else torch.float32
     return Sizes(tuple(seen.shape), int(action.n) if hasattr(action, "n") else tuple(action.shape), kind)
 
 
 def largest(sizes: Sequence[Sizes]) -> Sizes:
-    """What all of them fit in; a box where any task has one."""
+    """The smallest sizes that fit all tasks; a box if any task has one."""
     obs: Shape = tuple(max(each) for each in zip(*(size.obs for size in sizes), strict=True))
     boxes = [size.action for size in sizes if not isinstance(size.action, int)]
     if boxes:

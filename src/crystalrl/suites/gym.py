@@ -1,4 +1,4 @@
-"""Suites of Gymnasium environments: tasks may differ in physics, in size, and in what their score means."""
+"""Suites of Gymnasium environments. Tasks may differ in physics, sizes and the meaning of the score."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crystalrl.backends import mix_int
+from crystalrl.backends.splitmix import mix_int
 from crystalrl.random import Stream
 from crystalrl.suites.base import Policy, Shape
+from crystalrl.suites.worker import Request
 from crystalrl.suites.workers import Incident, Pool
 from crystalrl.types import Transition
 
 SENT = ("shown", "after", "reward", "terminated", "truncated")
-"""What a transition is made of."""
+"""Shared arrays that make up a transition."""
 
 
 @dataclass(frozen=True)
@@ -26,24 +27,24 @@ class Task:
 
     name: str
     make: str
-    """A name that Gymnasium knows, `minatar:GAME`, or `module:function`."""
+    """A registered Gymnasium id, `minatar:GAME`, or `module:function`."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments with which it is made."""
+    """Keyword arguments of the constructor."""
     physics: Mapping[str, float] = field(default_factory=dict)
-    """Attributes to set in it."""
+    """Attributes to set in the environment."""
     flip: bool = False
-    """Whether actions mean their mirror image."""
+    """Whether actions are mirrored."""
     low: float = 0.0
     high: float = 1.0
     success: bool = False
-    """Score whether `info` told of a success, not the return."""
+    """Whether the score is the success that `info` reports, instead of the return."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What all tasks of a suite fit in: smaller observations are filled with zeros, of more actions than a task has the
-    surplus means the first ones again, of a larger box the surplus means nothing, and where a task counts actions,
-    equal pieces of a box's first number stand for them.
+    """Sizes that fit all tasks of a suite. Smaller observations are padded with zeros. Discrete actions beyond a task's
+    own wrap around; surplus dimensions of a box are ignored. If a task has discrete actions and the suite a box, equal
+    intervals of the box's first dimension select the action.
     """
 
     obs: Shape
@@ -54,8 +55,8 @@ class Sizes:
 class GymSuite:
     """Stages through Gymnasium. `stages[l][k]` is the task of lane l in stage k; ids[k] its id.
 
-    The id is visible as a context; with vectors as observations also as a one-hot code behind them. Environments step
-    in this process, or in as many processes as CRYSTALRL_WORKERS says; results are the same.
+    A visible task id is the context of transitions; vector observations also end with its one-hot code. Environments
+    step in this process, or in CRYSTALRL_WORKERS worker processes; results are the same.
     """
 
     capturable = False
@@ -81,16 +82,16 @@ class GymSuite:
         """Environments for learning."""
         return GymWorld(self, envs, Stream.ENVIRONMENT)
 
-    def scorer(self, episodes: int) -> GymScorer:
+    def evaluator(self, episodes: int) -> GymEvaluator:
         """Test episodes."""
-        return GymScorer(self, episodes)
+        return GymEvaluator(self, episodes)
 
 
 class GymWorld:
-    """E environments per lane, of which the first `different` have their own seeds and the rest repeat them.
+    """E environments per lane; the first `different` have their own seeds, which the others repeat.
 
-    Invariant: `obs` is what they show now, `history` the actions of their episodes; the tensors of a transition stay
-    where they are, the next step overwrites them.
+    Invariant: `obs` is the current observation and `history` holds the actions of the current episodes. The tensors of
+    a transition keep their storage; the next step overwrites them.
     """
 
     def __init__(self, suite: GymSuite, envs: int, stream: Stream, different: int | None = None) -> None:
@@ -104,9 +105,9 @@ class GymWorld:
         self.stage = torch.zeros(self.lanes, envs, dtype=torch.int64)
         ids = torch.zeros(self.lanes, envs, dtype=torch.int32, device=suite.device)
         self.context = ids if suite.context else None
-        """Task ids int32[L, E], unless they are hidden."""
+        """Task ids int32[L, E]; None if they are hidden."""
         self.host = {name: self._whole(name) for name in self.pool.arrays if name not in ("at", "action")}
-        """[L, E, …] of the shared arrays."""
+        """The shared arrays as tensors [L, E, …]."""
         self._sent = {name: _Sent(whole, suite.device) for name, whole in self.host.items() if name in SENT}
         self._code = torch.zeros(self.lanes, envs, len(self.suite.tasks), dtype=sizes.obs_dtype, device=suite.device)
         self.obs, self._before, self._after = (
@@ -116,18 +117,18 @@ class GymWorld:
 
     @property
     def incidents(self) -> list[Incident]:
-        """What went wrong so far."""
+        """Failures so far."""
         return self.pool.incidents
 
-    def begin(self, stage: Tensor) -> None:
-        """Start every environment anew in stage int64[L] (all environments of a lane) or int64[L, E]."""
+    def reset(self, stage: Tensor) -> None:
+        """Start new episodes in stage int64[L] (all environments of a lane) or int64[L, E]."""
         self._enter(stage if stage.dim() == 2 else stage[:, None].expand_as(self.stage))
-        self.pool.begin([self._order(row) for row in range(self.lanes * self.envs)])
+        self.pool.begin([self._request(row) for row in range(self.lanes * self.envs)])
         self.history = [[] for _ in self.history]
         self._see("shown", self.obs)
 
     def _enter(self, stage: Tensor) -> None:
-        """All environments are in stage int64[L, E], and none is idle; what was being sent has arrived."""
+        """Put all environments into stage int64[L, E], none idle, once pending copies to the device are done."""
         if self.obs.is_cuda:
             torch.cuda.current_stream(self.obs.device).synchronize()
         self.stage.copy_(stage)
@@ -136,7 +137,8 @@ class GymWorld:
         self._code.copy_(torch.nn.functional.one_hot(self.stage, len(self.suite.tasks)))
         self.pool.arrays["idle"][:] = False
 
-    def _order(self, row: int, episode: int = 0, actions: Sequence[Any] = ()) -> dict[str, Any]:
+    def _request(self, row: int, episode: int = 0, actions: Sequence[Any] = ()) -> Request:
+        """How a row starts: its task, its seed, the number of its episode and the actions taken so far."""
         lane, env = divmod(row, self.envs)
         stage = int(self.stage[lane, env])
         number = self.suite.seeds[lane] * 1_000_003 + 97 * self.stream + env % self.different + 1_000_000_007 * stage
@@ -144,7 +146,7 @@ class GymWorld:
         return {"row": row, "task": task, "seed": mix_int(number) >> 1, "episode": episode, "actions": list(actions)}
 
     def step(self, action: Tensor) -> Transition:
-        """Take actions int64[L, E] or float[L, E, A]; finished episodes start anew."""
+        """Take actions int64[L, E] or float[L, E, A]; environments whose episode ended are reset."""
         self._before.copy_(self.obs)
         given = self.play(action)
         ended = self.pool.arrays["terminated"] | self.pool.arrays["truncated"]
@@ -157,7 +159,7 @@ class GymWorld:
         return Transition(self._before, action, reward, self._after, terminated, truncated, self.context)
 
     def play(self, action: Tensor) -> list[Any]:
-        """Take actions [L, E, …]; `host` and `obs` hold what came of them. The actions as a list, row by row."""
+        """Take actions [L, E, …], with the results in `host` and `obs`; return the actions as a list, row by row."""
         given = action.to("cpu").flatten(0, 1).numpy()
         self.pool.arrays["action"][...] = given
         self.pool.step()
@@ -166,17 +168,17 @@ class GymWorld:
         return rows
 
     def _whole(self, name: str) -> Tensor:
-        """A shared array as a tensor [L, E, …] of the host, not copied."""
+        """A shared array as a host tensor [L, E, …], without a copy."""
         rows = self.pool.arrays[name]
         return torch.from_numpy(rows.reshape(self.lanes, self.envs, *rows.shape[1:]))
 
     def _see(self, name: str, into: Tensor) -> None:
-        """Write observations [L, E, …], with the task's code where it is shown."""
+        """Write observations [L, E, …], followed by the code of a visible task."""
         raw = self._sent[name]()
         into.copy_(torch.cat([raw, self._code], dim=-1) if self.suite.coded else raw)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Stage, number of the episode and its actions so far, which together lead back to where it is."""
+        """Stage, episode number and the actions of the episode so far: enough to replay it."""
         longest = max(map(len, self.history))
         width = self.pool.arrays["action"].shape[1:]
         actions = torch.zeros(len(self.history), longest, *width, dtype=torch.float64)
@@ -188,7 +190,7 @@ class GymWorld:
         return {"stage": self.stage.clone(), "episode": episode, "length": length, "actions": actions}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go to where a world of the same suite was, by playing its episodes again."""
+        """Restore the state of a world of the same suite by replaying its episodes."""
         self._enter(state["stage"])
         kind = self.pool.arrays["action"].dtype
         self.history = [
@@ -196,13 +198,13 @@ class GymWorld:
             for actions, length in zip(state["actions"], state["length"].tolist(), strict=True)
         ]
         episodes = state["episode"].tolist()
-        self.pool.begin([self._order(row, episodes[row], past) for row, past in enumerate(self.history)])
+        self.pool.begin([self._request(row, episodes[row], past) for row, past in enumerate(self.history)])
         self._see("shown", self.obs)
 
 
 class _Sent:
-    """A tensor of the host and its image on the device: on CUDA through pinned memory, so that sending it waits for
-    nothing; the next sending must come after something waited for the device.
+    """A host tensor and its copy on the device. On CUDA it goes through pinned memory, so the copy is asynchronous; the
+    caller must synchronise with the device before the next one.
     """
 
     def __init__(self, host: Tensor, device: torch.device) -> None:
@@ -211,23 +213,23 @@ class _Sent:
         self.image = torch.empty_like(host, device=device)
 
     def __call__(self) -> Tensor:
-        """The image, made equal."""
+        """The copy, brought up to date."""
         if self.pinned is not self.host:
             self.pinned.copy_(self.host)
         return self.image.copy_(self.pinned, non_blocking=True)
 
 
-class GymScorer:
-    """Mean score of test episodes that start the same at every call; all stages asked for are played side by side."""
+class GymEvaluator:
+    """Mean score of test episodes whose starts are the same at every call; all requested stages run in parallel."""
 
     def __init__(self, suite: GymSuite, episodes: int) -> None:
         self.suite, self.episodes = suite, episodes
         self.worlds: dict[int, GymWorld] = {}
         self.incidents: list[Incident] = []
-        """What went wrong so far; an episode that was cut off counts with what it had."""
+        """Failures so far; a truncated episode counts with its return up to then."""
 
     def _world(self, stages: int) -> GymWorld:
-        """Environments for so many stages at once; made when first asked for."""
+        """Environments for this number of stages at once, created at the first call."""
         if stages not in self.worlds:
             world = GymWorld(self.suite, stages * self.episodes, Stream.EVALUATE, self.episodes)
             world.pool.incidents = self.incidents
@@ -238,7 +240,7 @@ class GymScorer:
         """float64[L, M] of stages int64[L, M]."""
         stage = stage.cpu()
         world = self._world(stage.shape[1])
-        world.begin(stage.repeat_interleave(self.episodes, dim=1))
+        world.reset(stage.repeat_interleave(self.episodes, dim=1))
         total = torch.zeros(world.lanes, world.envs, dtype=torch.float64)
         running, succeeded = torch.ones_like(total, dtype=torch.bool), torch.zeros_like(total, dtype=torch.bool)
         action: Tensor | None = None
@@ -249,16 +251,20 @@ class GymScorer:
             succeeded |= world.host["success"] & running
             running &= ~(world.host["terminated"] | world.host["truncated"])
             world.host["idle"].copy_(~running)
+        total, succeeded = (x.unflatten(1, (-1, self.episodes)) for x in (total, succeeded))
+        return self._scaled(stage, total, succeeded).mean(-1)
+
+    def _scaled(self, stage: Tensor, total: Tensor, succeeded: Tensor) -> Tensor:
+        """Scores [L, M, episodes] of returns and successes, as the tasks of stages int64[L, M] define them."""
         tasks = [[self.suite.stages[lane][k] for k in row] for lane, row in enumerate(stage.tolist())]
         low, high = (
             torch.tensor([[getattr(t, end) for t in row] for row in tasks])[..., None] for end in ("low", "high")
         )
         success = torch.tensor([[task.success for task in row] for row in tasks])[..., None]
-        total, succeeded = (x.unflatten(1, (-1, self.episodes)) for x in (total, succeeded))
-        return torch.where(success, succeeded.double(), (total - low) / (high - low)).mean(-1)
+        return torch.where(success, succeeded.double(), (total - low) / (high - low))
 
     def _chosen(self, policy: Policy, world: GymWorld, running: Tensor, before: Tensor | None) -> Tensor:
-        """Actions [L, E, …]; where all lanes have ended a stage, the policy is not asked."""
+        """Actions [L, E, …]; the policy is not called for stages that all lanes have finished."""
         going = running.unflatten(1, (-1, self.episodes)).any(-1).any(0)
         if before is None or bool(going.all()):
             return policy(world.obs, world.context)

@@ -1,13 +1,13 @@
 """Navigation in the unit square: per task a goal and a permutation of the five actions.
 
-An agent walks .08 a step (plus noise .01) and gets 1 at the goal (radius .1, the end of the episode) minus .02 a step,
-for at most 40 steps. Each lane has its own tasks, drawn from its seed. Three families:
+A step moves the agent by .08 (plus noise .01). The reward is −.02 per step, plus 1 at the goal (radius .1), which ends
+the episode; an episode has at most 40 steps. Each lane has its own tasks, drawn from its seed. Three families:
 
 `nav-N`            N tasks; the observation is the position and the task id, one-hot.
-`nav-N-redefined`  then tasks 1 and 2 come again: same id, same permutation, another goal.
+`nav-N-redefined`  then tasks 1 and 2 are redefined: same id, same permutation, another goal.
 `nav-N-hidden`     no id: every task has three landmarks, and the observation shows where they are.
 
-Everything is a tensor on the learner's device and changes in place, so a step can be captured in a CUDA graph.
+Everything is a tensor on the training device and changes in place, so a step can be captured in a CUDA graph.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ STRIDE, NOISE, RADIUS, COST, HORIZON = 0.08, 0.01, 0.1, 0.02, 40
 MOVES = ((0.0, 1.0), (0.0, -1.0), (1.0, 0.0), (-1.0, 0.0), (0.0, 0.0))
 LANDMARKS = 3
 MARGIN = 0.1
-"""Goals keep this distance from the walls."""
+"""Distance between a goal and the walls, at least."""
 DRAWS = 2 + len(MOVES) + 2 * LANDMARKS
 """Uniform numbers that define a stage: goal, permutation, landmarks."""
 
 
 @dataclass(frozen=True)
 class NavName:
-    """`nav-N`, `nav-N-redefined` or `nav-N-hidden`, taken apart."""
+    """The parts of a name: `nav-N`, `nav-N-redefined` or `nav-N-hidden`."""
 
     count: int
     kind: str
@@ -81,9 +81,9 @@ class Nav:
         """Environments for learning."""
         return NavWorld(self, envs, Stream.ENVIRONMENT)
 
-    def scorer(self, episodes: int) -> NavScorer:
+    def evaluator(self, episodes: int) -> NavEvaluator:
         """Test episodes."""
-        return NavScorer(self, episodes)
+        return NavEvaluator(self, episodes)
 
 
 class NavWorld:
@@ -100,15 +100,15 @@ class NavWorld:
         self.moves = torch.tensor(MOVES, device=device)
         self.incidents: list[Incident] = []
 
-    def begin(self, stage: Tensor) -> None:
-        """Start anew in stage int64[L] (all environments of a lane) or int64[L, E]."""
+    def reset(self, stage: Tensor) -> None:
+        """Start new episodes in stage int64[L] (all environments of a lane) or int64[L, E]."""
         self.stage.copy_(stage if stage.dim() == 2 else stage[:, None].expand_as(self.stage))
         self.age.zero_()
         self.position.copy_(self._starts())
         self.obs.copy_(self._look(self.position))
 
     def step(self, action: Tensor) -> Transition:
-        """Take actions int64[L, E]; finished episodes start anew."""
+        """Take actions int64[L, E]; environments whose episode ended are reset."""
         before = self.obs.clone()
         arrived = self._moved(action)
         reached = (arrived - self._of_stage(self.suite.goal)).square().sum(-1) < RADIUS**2
@@ -123,11 +123,11 @@ class NavWorld:
 
     @property
     def context(self) -> Tensor | None:
-        """Task ids int32[L, E], unless they are hidden."""
+        """Task ids int32[L, E]; None if they are hidden."""
         return self.suite.ids[self.stage] if self.suite.context else None
 
     def _moved(self, action: Tensor) -> Tensor:
-        """Positions [L, E, 2] after the actions, whose meaning the task permutes."""
+        """Positions [L, E, 2] after the actions, which the task permutes."""
         meaning = self._of_stage(self.suite.permutation).gather(-1, action[..., None]).squeeze(-1)
         noise = self.streams.normal(self.stream, 2 * self.envs).to(torch.float32).view_as(self.position)
         return (self.position + STRIDE * self.moves[meaning] + NOISE * noise).clamp(0, 1)
@@ -145,7 +145,7 @@ class NavWorld:
         return table.gather(1, self.stage[..., None].expand(-1, -1, table.shape[-1]))
 
 
-class NavScorer:
+class NavEvaluator:
     """Share of test episodes that reach the goal. Starts and noise are the same at every call."""
 
     def __init__(self, suite: Nav, episodes: int) -> None:
@@ -160,7 +160,7 @@ class NavScorer:
             self.worlds[count] = NavWorld(self.suite, count * self.episodes, Stream.EVALUATE)
         world = self.worlds[count]
         world.streams.ticks.zero_()
-        world.begin(stage.repeat_interleave(self.episodes, dim=1))
+        world.reset(stage.repeat_interleave(self.episodes, dim=1))
         running = torch.ones_like(world.age, dtype=torch.bool)
         succeeded = torch.zeros_like(running)
         for _ in range(HORIZON):

@@ -1,7 +1,7 @@
-"""Environments that step on shared arrays: in this process, or as a program of their own that `workers` starts.
+"""Environments that step on shared arrays: in this process, or in a separate program that `workers` starts.
 
-Started as a program it must be light and must not share the learner's libraries, so only NumPy is imported here, and
-Gymnasium or MinAtar where a task needs them.
+The program must start quickly and must not load PyTorch, so this module imports only NumPy, and Gymnasium or MinAtar
+when a task needs them.
 """
 
 from __future__ import annotations
@@ -20,18 +20,22 @@ from numpy.typing import NDArray
 Arrays = Mapping[str, NDArray[Any]]
 Layout = Sequence[tuple[str, Sequence[int], str]]
 """Name, shape and dtype of each shared array."""
+Request = Mapping[str, Any]
+"""How a row starts: {row, task, seed, episode, actions, worker}."""
+Failure = dict[str, Any]
+"""An environment that raised: {row, what}."""
 ALIGN = 64
 FRAMES = 2500
-"""Steps after which a MinAtar episode is cut off."""
+"""Steps after which a MinAtar episode is truncated."""
 
 
 def nbytes(layout: Layout) -> int:
-    """Bytes of all arrays together, each aligned."""
+    """Total bytes of all arrays, each aligned."""
     return sum(_aligned(shape, dtype) for _, shape, dtype in layout)
 
 
 def views(buffer: Any, layout: Layout) -> dict[str, NDArray[Any]]:
-    """The arrays of a buffer."""
+    """The arrays inside a buffer."""
     out, at = {}, 0
     for name, shape, dtype in layout:
         out[name] = np.ndarray(tuple(shape), dtype, buffer, at)
@@ -44,45 +48,45 @@ def _aligned(shape: Sequence[int], dtype: str) -> int:
 
 
 def reset_seed(base: int, episode: int) -> int:
-    """Seed of an episode: a hash of the environment's own seed and the number of the episode."""
+    """Seed of an episode: a hash of the environment's seed and the episode number."""
     return int(np.random.SeedSequence([base, episode]).generate_state(1)[0] >> 1)
 
 
 class Slots:
     """The environments of some rows of the arrays.
 
-    Invariant: `shown[row]` is what a row's environment shows now; it is in episode `episode[row]`, whose reset seed is
-    a function of the row's base seed and that number, so an episode can be played again from its actions.
+    Invariant: `shown[row]` is the current observation of the row's environment, in episode `episode[row]`. The reset
+    seed is a function of the row's base seed and that number, so an episode can be replayed from its actions.
     """
 
     def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays
         self.made: dict[tuple[int, str], Any] = {}
         self.now: dict[int, tuple[Any, Mapping[str, Any]]] = {}
-        """Row → its environment and the order it serves."""
+        """Row → its environment and the request that started it."""
 
-    def begin(self, orders: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Start rows: {row, task, seed, episode, actions}; the actions are those the episode has already seen."""
-        for order in orders:
-            row, task = order["row"], order["task"]
-            self.arrays["at"][order["worker"]] = row
+    def begin(self, requests: Sequence[Request]) -> list[Failure]:
+        """Start rows: {row, task, seed, episode, actions}; the actions are those taken in the episode so far."""
+        for request in requests:
+            row, task = request["row"], request["task"]
+            self.arrays["at"][request["worker"]] = row
             key = (row, json.dumps([task["make"], task["options"]]))
             if key not in self.made:
                 self.made[key] = make(task)
             env = self.made[key]
             for name, value in task["physics"].items():
                 setattr(env.unwrapped, name, value)
-            self.now[row] = (env, order)
-            self.arrays["episode"][row] = order["episode"]
+            self.now[row] = (env, request)
+            self.arrays["episode"][row] = request["episode"]
             self._reset(row)
-            for action in order["actions"]:
+            for action in request["actions"]:
                 taken = np.asarray(action, self.arrays["action"].dtype)
-                self._show(row, env.step(self._meant(row, taken))[0])
+                self._show(row, env.step(self._native(row, taken))[0])
         return []
 
-    def step(self, rows: Sequence[int]) -> list[dict[str, Any]]:
-        """Take the actions of all rows but idle ones; what went wrong: {row, what}."""
-        idle, done, troubles = self.arrays["idle"], self.arrays["done"], []
+    def step(self, rows: Sequence[int]) -> list[Failure]:
+        """Take the actions of all rows that are not idle; return the failures: {row, what}."""
+        idle, done, failures = self.arrays["idle"], self.arrays["done"], []
         for row in rows:
             if idle[row]:
                 continue
@@ -90,14 +94,14 @@ class Slots:
             try:
                 self._step(row)
             except Exception as error:
-                troubles.append({"row": row, "what": f"raised {type(error).__name__}: {error}"})
+                failures.append({"row": row, "what": f"raised {type(error).__name__}: {error}"})
                 self._renew(row)
             done[row] = True
-        return troubles
+        return failures
 
     def _step(self, row: int) -> None:
         env, _ = self.now[row]
-        obs, reward, terminated, truncated, info = env.step(self._meant(row, self.arrays["action"][row]))
+        obs, reward, terminated, truncated, info = env.step(self._native(row, self.arrays["action"][row]))
         arrays = self.arrays
         _pad(arrays["after"][row], obs)
         arrays["reward"][row], arrays["terminated"][row], arrays["truncated"][row] = reward, terminated, truncated
@@ -109,35 +113,35 @@ class Slots:
             _pad(arrays["shown"][row], obs)
 
     def _renew(self, row: int) -> None:
-        """A new environment in the place of one that failed; its last step led nowhere and cut the episode off."""
-        cut_off(self.arrays, row)
-        order = self.now[row][1]
-        del self.made[row, json.dumps([order["task"]["make"], order["task"]["options"]])]
-        self.begin([{**order, "episode": int(self.arrays["episode"][row]), "actions": []}])
+        """Replace an environment that failed; its episode is truncated and its last step has no effect."""
+        truncate(self.arrays, row)
+        request = self.now[row][1]
+        del self.made[row, json.dumps([request["task"]["make"], request["task"]["options"]])]
+        self.begin([{**request, "episode": int(self.arrays["episode"][row]), "actions": []}])
 
     def _reset(self, row: int) -> None:
-        env, order = self.now[row]
-        self._show(row, env.reset(seed=reset_seed(order["seed"], int(self.arrays["episode"][row])))[0])
+        env, request = self.now[row]
+        self._show(row, env.reset(seed=reset_seed(request["seed"], int(self.arrays["episode"][row])))[0])
 
     def _show(self, row: int, obs: Any) -> None:
         _pad(self.arrays["shown"][row], obs)
 
-    def _meant(self, row: int, action: NDArray[Any]) -> Any:
-        """The environment's own action for one of the suite's, which may have more of them and run backwards. Where the
-        suite has a box, equal pieces of its first number stand for actions that are counted.
+    def _native(self, row: int, action: NDArray[Any]) -> Any:
+        """The environment's own action for an action of the suite, which may have more actions (they wrap around) and
+        may mirror them. If the suite has a box, equal intervals of its first number select a discrete action.
         """
-        env, order = self.now[row]
+        env, request = self.now[row]
         space = env.action_space
         if hasattr(space, "n"):
             count = int(space.n)
             choice = int(action) % count if not action.shape else min(int((action[0] + 1) / 2 * count), count - 1)
-            return count - 1 - choice if order["task"]["flip"] else choice
-        own = action[: space.shape[0]] * (-1.0 if order["task"]["flip"] else 1.0)
+            return count - 1 - choice if request["task"]["flip"] else choice
+        own = action[: space.shape[0]] * (-1.0 if request["task"]["flip"] else 1.0)
         return (space.low + (own + 1) / 2 * (space.high - space.low)).astype(space.dtype)
 
 
-def cut_off(arrays: Arrays, row: int) -> None:
-    """A step that led nowhere: no reward, the same observation, the episode truncated."""
+def truncate(arrays: Arrays, row: int) -> None:
+    """Record a step without effect: no reward, the same observation, the episode truncated."""
     arrays["after"][row] = arrays["shown"][row]
     arrays["reward"][row], arrays["terminated"][row], arrays["truncated"][row] = 0.0, False, True
     arrays["success"][row] = False
@@ -145,7 +149,7 @@ def cut_off(arrays: Arrays, row: int) -> None:
 
 
 def _pad(row: NDArray[Any], obs: Any) -> None:
-    """Write an observation into a row that may be larger; the rest is 0."""
+    """Write an observation into a row that may be larger, padded with zeros."""
     value = np.asarray(obs)
     if value.shape == row.shape:
         row[...] = value
@@ -155,7 +159,7 @@ def _pad(row: NDArray[Any], obs: Any) -> None:
 
 
 class MinAtar:
-    """A MinAtar game (Young and Tian 2019) with Gymnasium's interface, all six actions and sticky ones."""
+    """A MinAtar game (Young and Tian 2019) with Gymnasium's interface, the full action set and sticky actions."""
 
     class action_space:
         n = 6
@@ -184,7 +188,7 @@ class MinAtar:
 
 
 def make(task: Mapping[str, Any]) -> Any:
-    """The environment of a task: `minatar:GAME`, `module:function`, or a name that Gymnasium knows."""
+    """Create the environment of a task: `minatar:GAME`, `module:function`, or a registered Gymnasium id."""
     kind, colon, name = task["make"].partition(":")
     if colon and kind == "minatar":
         return MinAtar(name, **task["options"])
@@ -197,14 +201,17 @@ def make(task: Mapping[str, Any]) -> Any:
 
 
 def serve(fd: int, layout: Layout) -> None:
-    """Obey lines of JSON on stdin, answer each with a line on stdout, until stdin ends."""
-    answer = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what environments print must not be taken for an answer
+    """Execute requests, one line of JSON each, from stdin and answer each with a line on stdout, until stdin ends."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # output of environments goes to stderr: stdout is for answers only
     slots = Slots(views(mmap.mmap(fd, nbytes(layout)), layout))
     for line in iter(sys.stdin.readline, ""):
-        order = json.loads(line)
-        troubles = slots.begin(order["begin"]) if "begin" in order else slots.step(order["step"])
-        answer.write(json.dumps(troubles) + "\n")
+        answers.write(json.dumps(dispatch(slots, json.loads(line))) + "\n")
+
+
+def dispatch(slots: Slots, message: Mapping[str, Any]) -> list[Failure]:
+    """Execute one message, {"begin": requests} or {"step": rows}; return the failures."""
+    return slots.begin(message["begin"]) if "begin" in message else slots.step(message["step"])
 
 
 if __name__ == "__main__":

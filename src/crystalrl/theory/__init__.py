@@ -1,6 +1,7 @@
-"""The crystallization law, as far as it can be known: exact where possible, bounded and labelled elsewhere.
+"""Analysis of the crystallization law: exact results where they exist, otherwise bounds and labelled approximations.
 
-Start with `Crystallization`; `design` goes from wishes to parameters. Needs SciPy; nothing here is on the hot path.
+Start with `Crystallization`; `design` turns `Requirements` into parameters. Needs SciPy; nothing here is on the
+hot path.
 """
 
 from crystalrl.theory.covering import Covering, covering, value_error_bound
@@ -8,7 +9,7 @@ from crystalrl.theory.finite_volume import Evolution, Options
 from crystalrl.theory.fluctuations import CorrelationTimes, Fluctuation, Mixture
 from crystalrl.theory.forgetting import Forgetting
 from crystalrl.theory.law import Crystallization
-from crystalrl.theory.sizing import Contents, Design, Thresholds, Wish, design, selectivity
+from crystalrl.theory.sizing import Contents, Design, Requirements, Thresholds, design, selectivity
 from crystalrl.theory.stationary import Occupancy, Stationary
 from crystalrl.theory.transient import Answer
 
@@ -25,9 +26,9 @@ __all__ = [
     "Mixture",
     "Occupancy",
     "Options",
+    "Requirements",
     "Stationary",
     "Thresholds",
-    "Wish",
     "covering",
     "design",
     "selectivity",

@@ -1,4 +1,4 @@
-"""Beta-law special functions that stay accurate for shapes from 1e-6 to 1e12 and far into the tails."""
+"""Functions of the Beta distribution, accurate for shapes from 1e-6 to 1e12 and far into the tails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOG_2PI = float(np.log(2 * np.pi))
 def log_weight(x: Array, p: float | Array, q: float | Array) -> Array:
     """ln[x^p (1 − x)^q / B(p, q)] for p, q > 0: the Beta density times x(1 − x).
 
-    Loader's saddle-point form: ln Γ never enters, so nothing cancels at shapes of 1e10. −∞ at x = 0 and 1.
+    Loader's saddle-point form avoids ln Γ, which would cancel at shapes of 1e10. −∞ at x = 0 and 1.
     """
     p, q = np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
     total = p + q
@@ -23,7 +23,7 @@ def log_weight(x: Array, p: float | Array, q: float | Array) -> Array:
 
 
 def log_density(x: Array, p: float | Array, q: float | Array) -> Array:
-    """ln of the Beta(p, q) density; +∞ at an end where it diverges."""
+    """ln of the Beta(p, q) density; +∞ at an end where the density diverges."""
     inside = np.clip(x, 1e-300, 1 - 1e-16)
     value = log_weight(inside, p, q) - np.log(inside) - np.log1p(-inside)
     at_zero = np.where(np.asarray(p) < 1, np.inf, np.where(np.asarray(p) > 1, -np.inf, value))
@@ -32,7 +32,7 @@ def log_density(x: Array, p: float | Array, q: float | Array) -> Array:
 
 
 def stirling_error(z: Array) -> Array:
-    """δ(z) = ln Γ(z) − (z − ½) ln z + z − ½ ln 2π."""
+    """Error of Stirling's formula, δ(z) = ln Γ(z) − (z − ½) ln z + z − ½ ln 2π."""
     large = np.maximum(z, 15.0)
     inverse = 1 / large**2
     series = (1 / 12 - inverse * (1 / 360 - inverse * (1 / 1260 - inverse / 1680))) / large
@@ -55,7 +55,7 @@ def _deviance(k: Array, expected: Array) -> Array:
 
 
 def log_hazard(x: Array, p: float, q: float) -> Array:
-    """ln of ∫₀ˣ z^(p−1)(1−z)^(q−1) dz / (x^p (1−x)^q) for 0 < x < 1, p > 0 and q ≥ 0 (q = 0 included)."""
+    """ln of ∫₀ˣ z^(p−1)(1−z)^(q−1) dz / (x^p (1−x)^q) for 0 < x < 1, p > 0 and q ≥ 0."""
     x = np.asarray(x, dtype=np.float64)
     if q > 0:
         return log_cdf(x, p, q) - log_weight(x, p, q)
@@ -79,18 +79,18 @@ def log_cdf(x: Array, p: float, q: float) -> Array:
     """ln I_x(p, q), also where I_x underflows; −∞ at 0."""
     x = np.asarray(x, dtype=np.float64)
     fraction = np.asarray(special.betainc(p, q, x))
-    faint = (fraction < 1e-280) & (x > 0)
+    underflows = (fraction < 1e-280) & (x > 0)
     value = np.where(fraction > 0, np.log(np.where(fraction > 0, fraction, 1.0)), -np.inf)
-    if faint.any():
-        value[faint] = log_weight(x[faint], p, q) + np.log(_hazard(x[faint], p, q))
+    if underflows.any():
+        value[underflows] = log_weight(x[underflows], p, q) + np.log(_hazard(x[underflows], p, q))
     return value
 
 
 def _hazard(x: Array, p: float, q: float) -> Array:
     """∫₀ˣ z^(p−1)(1−z)^(q−1) dz / (x^p (1−x)^q) for x below p/(p + q).
 
-    A continued fraction; for shapes above 1e6, where it converges too slowly, the Mills ratio of the same integrand:
-    relative error below 1e-4 beyond 30 deviations (q > 0), or of order 1/p (q = 0).
+    A continued fraction. For shapes above 1e6, where it converges too slowly, the Mills ratio of the integrand, with a
+    relative error below 1e-4 beyond 30 standard deviations (q > 0) or of order 1/p (q = 0).
     """
     if p + q < 1e6:
         return _fraction(x, p, q) / p
@@ -122,7 +122,9 @@ def _fraction(x: Array, p: float, q: float) -> Array:
             value = value * d * c
         if np.all(np.abs(value - before) <= 1e-14 * np.abs(value)):
             return value
-    raise ArithmeticError(f"the incomplete Beta fraction did not converge for shapes ({p:g}, {q:g})")
+    raise ArithmeticError(
+        f"the continued fraction of the incomplete Beta function did not converge for shapes ({p:g}, {q:g})"
+    )
 
 
 def _away_from_zero(value: Array, tiny: float) -> Array:

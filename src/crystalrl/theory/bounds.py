@@ -1,4 +1,4 @@
-"""Bounds on P[c(t) < x] that hold, with their conditions (the replacements of Thm forgetting)."""
+"""Valid bounds on P[c(t) < x], with their conditions (they replace Thm forgetting)."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from crystalrl.theory.rates import Array, Rates
 def log_sub_gaussian(rates: Rates, x: Array, t: Array, c0: Array) -> Array:
     """ln of the bound exp(−4λ(m(t) − x)²/(σ²(1 − e^(−2λt)))); 0 where m(t) ≤ x (no bound).
 
-    e^(λt)(c − m) is a martingale whose bracket is at most σ²(e^(2λt) − 1)/(8λ); λ = 0 gives exp(−2(c0 − x)²/(σ²t)).
+    e^(λt)(c − m) is a martingale with quadratic variation at most σ²(e^(2λt) − 1)/(8λ). λ = 0 gives
+    exp(−2(c0 − x)²/(σ²t)).
     """
     gap = np.maximum(moments.mean(rates, t, c0) - x, 0.0)
     spread = rates.noise * _decayed(2 * rates.rate, t) / 4
-    ratio = gap / np.sqrt(np.maximum(spread, 1e-300))  # a certain c(t) has spread 0: the bound is then 0 or 1
+    ratio = gap / np.sqrt(np.maximum(spread, 1e-300))  # 0 where c(t) is deterministic: the bound is then 0 or 1
     return np.asarray(-(np.minimum(ratio, 1e150) ** 2) / 2)
 
 
 def sub_gaussian(rates: Rates, x: Array, t: Array, c0: Array) -> Array:
-    """The bound itself; 1 where m(t) ≤ x."""
+    """exp of `log_sub_gaussian`; 1 where m(t) ≤ x."""
     return np.asarray(np.exp(np.maximum(log_sub_gaussian(rates, x, t, c0), -745.0)))
 
 
 def cantelli(rates: Rates, x: Array, t: Array, c0: Array) -> Array:
-    """v/(v + (m − x)²), and 1 where m(t) ≤ x (no bound)."""
+    """Cantelli's bound v/(v + (m − x)²); 1 where m(t) ≤ x (no bound)."""
     gap = np.maximum(moments.mean(rates, t, c0) - x, 0.0)
     spread = moments.variance(rates, t, c0)
     total = spread + gap**2
@@ -33,10 +34,10 @@ def cantelli(rates: Rates, x: Array, t: Array, c0: Array) -> Array:
 
 
 def log_comparison(rates: Rates, x: Array, c0: Array) -> Array:
-    """ln of I_x(A, B)/I_c0(A, B), held at 0: a bound on P[c(t) < x] for every t ≥ 0, when A, B > 0.
+    """ln min(1, I_x(A, B)/I_c0(A, B)), a bound on P[c(t) < x] for every t ≥ 0 if A, B > 0; otherwise 0 (no bound).
 
-    Under the stationary law P[c(t) < x] is the average of P_y[c(t) < x] over y. That probability falls with y, so the
-    average is at least I_c0 times its value at c0.
+    Under the stationary distribution, P[c(t) < x] is the average of P_y[c(t) < x] over starts y. This probability
+    decreases in y, so the average is at least I_c0 times its value at c0.
     """
     if rates.noise == 0 or rates.gain == 0 or rates.loss == 0:
         return np.zeros(np.broadcast_shapes(x.shape, c0.shape))

@@ -1,4 +1,4 @@
-"""How well a stored set covers a space, measured, and the error bound that follows (replaces Thm qconv)."""
+"""Measured coverage of a space by a stored set, and the value error bound that follows (replaces Thm qconv)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from crystalrl.theory.rates import Array, non_negative
 
 @dataclass(frozen=True, slots=True)
 class Covering:
-    """Distances from probes to their nearest stored point: the largest (`radius`), the mean, and the farthest probe.
+    """Distance from probes to the nearest stored point: largest (`radius`), `mean`, and index of the `farthest` probe.
 
-    A radius over finitely many probes is a lower bound of the supremum over the space.
+    The radius over finitely many probes is a lower bound on the supremum over the space.
     """
 
     radius: float
@@ -23,17 +23,17 @@ class Covering:
 
 
 def covering(probes: Array, nearest: Callable[[Array], Array]) -> Covering:
-    """Measure with `nearest(probes [P, D]) -> distances [P]`, e.g. the query of a k-d tree over the stored set."""
+    """Measure with `nearest(probes [P, D]) -> distances [P]`, e.g. a k-d tree query over the stored set."""
     distance = non_negative("nearest(probes)", nearest(probes))
     if distance.shape != (len(probes),):
-        raise ValueError(f"nearest(probes) must give one distance per probe, [{len(probes)}], got {distance.shape}")
+        raise ValueError(f"nearest(probes) must return one distance per probe, [{len(probes)}], got {distance.shape}")
     return Covering(float(distance.max()), float(distance.mean()), int(distance.argmax()))
 
 
 def value_error_bound(radius: float, lipschitz: float, discount: float, weight_error: float) -> float:
     """(L·r + ε_w)/(1 − γ) ≥ ‖Q̂ − Q*‖ for the fixed point of the weighted empirical Bellman operator.
 
-    `weight_error` ε_w is the largest |T̂_w Q* − T Q*| at stored points: what importance weights and gates bias.
+    `weight_error` ε_w is the largest |T̂_w Q* − T Q*| at stored points: the bias from importance weights and gates.
     """
     for name, value in (("radius", radius), ("lipschitz", lipschitz), ("weight_error", weight_error)):
         non_negative(name, value)
@@ -43,5 +43,5 @@ def value_error_bound(radius: float, lipschitz: float, discount: float, weight_e
 
 
 def shrinkage(radii: Array, sizes: Array) -> float:
-    """Slope of ln radius against ln size: −1/d in d dimensions, −½ only in two (Assumption cover says always)."""
+    """Slope of ln radius against ln size: −1/d in d dimensions; Assumption cover takes −½, which holds for d = 2."""
     return float(np.polyfit(np.log(sizes), np.log(radii), 1)[0])

@@ -1,13 +1,14 @@
-"""The Jacobi expansions of the transient law: two open ends, an absorbing top, or two absorbing ends.
+"""Jacobi expansions of the distribution of c(t): no absorbing end, c = 1 absorbing, or both ends absorbing.
 
-With orthonormal polynomials p_n for the left shapes and q_n for the right ones, and λ_n = nλ + n(n−1)σ²/2:
+With polynomials p_n and q_n orthonormal for the `left` and `right` shapes of the `Expansion`, gain a,
+λ_n = nλ + n(n−1)σ²/2 and κ = AB/((A+B)(A+B+1)):
 
     A, B > 0   P[c ≤ x] = I_x(A,B) − x(1−x)Beta_{A,B}(x) Σ_{n≥1} √(σ²/(2κλ_n)) e^{−λ_n t} p_n(c0) q_{n−1}(x)
     B = 0      P[c ≤ x] = (1−c0)(A+1)x^A Σ_{n≥1} √(a/λ_n) e^{−λ_n t} p_{n−1}(c0) q_{n−1}(x),             x < 1
     A = B = 0  P[c ≤ x] = 1−c0 + c0(1−c0) Σ_{n≥2} √(3σ²/λ_n) e^{−λ_n t} p_{n−2}(c0) q_{n−1}(x),          0 ≤ x < 1
 
-The last two follow from the first as a shape tends to 0; equivalently from the h-transforms by 1−c and c(1−c). At
-x = 1 they give the probability that c = 1 has not been reached. A = 0 < B is the mirror image of B = 0.
+The last two are limits of the first as a shape tends to 0; equivalently, h-transforms by 1−c and c(1−c). At x = 1
+they give the probability that c = 1 has not been reached. A = 0 < B is the mirror image of B = 0.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from scipy import special
 from crystalrl.theory import beta, moments
 from crystalrl.theory.rates import Array, Rates
 from crystalrl.theory.series import (
-    MOST_TERMS,
-    WIDEST_POINT,
-    WIDEST_START,
+    MAX_POINT_DEVIATIONS,
+    MAX_START_DEVIATIONS,
+    MAX_TERMS,
     Expansion,
     deviations,
     least_terms,
@@ -29,11 +30,12 @@ from crystalrl.theory.series import (
 )
 
 EPSILON = float(np.finfo(np.float64).eps)
-LIGHTEST = -600.0
+MIN_LOG_DENSITY = -600.0
+"""Below this log density of x the recurrence of q_n would overflow."""
 
 
 def distribution(rates: Rates, x: Array, t: Array, c0: Array) -> tuple[Array, Array]:
-    """P[c(t) ≤ x] (at x = 1: P[c(t) < 1]) and its error for flat arrays, t > 0; error ∞ where the series refuses."""
+    """P[c(t) ≤ x] (at x = 1: P[c(t) < 1]) and its error for flat arrays, t > 0; error ∞ where the series fails."""
     a, b = rates.shapes
     if rates.rate == 0:
         expansion = Expansion((2.0, 2.0), (1.0, 1.0), 2, 0, 1, 3 * rates.noise)
@@ -68,18 +70,18 @@ def density(rates: Rates, x: Array, t: Array, c0: Array) -> tuple[Array, Array]:
 
 
 def usable(rates: Rates, expansion: Expansion, x: Array, t: Array, c0: Array) -> tuple[NDArray[np.bool_], Array]:
-    """Where the series may be summed in float64, and the least number of terms there.
+    """Where the series can be summed in float64, and the minimum number of terms there.
 
-    The start, carried to time t, must lie within 9 stationary deviations; farther out the terms cancel from e^40.
+    The mean at time t must lie within 9 standard deviations of the stationary mean: beyond, terms of order e^40 cancel.
     """
     p, q = expansion.left
     companion = Rates(p * rates.noise / 2, q * rates.noise / 2, rates.sigma)
     z_start = deviations(moments.mean(companion, t, c0), expansion.left)
     z_point = deviations(x, expansion.right)
-    # |q_n| grows like the inverse root of its weight: beyond this the recurrence would overflow.
-    heavy = beta.log_density(x, *expansion.right) > LIGHTEST
-    decays = rates.eigenvalue(MOST_TERMS) * t > 40
-    allowed = (z_start <= WIDEST_START) & (z_point <= WIDEST_POINT) & heavy & decays
+    # |q_n| grows like the inverse square root of the density.
+    representable = beta.log_density(x, *expansion.right) > MIN_LOG_DENSITY
+    decays = rates.eigenvalue(MAX_TERMS) * t > 40
+    allowed = (z_start <= MAX_START_DEVIATIONS) & (z_point <= MAX_POINT_DEVIATIONS) & representable & decays
     return allowed, least_terms(z_start, z_point)
 
 

@@ -2,9 +2,9 @@
 
 Cells are uniform in the Lamperti angle φ with c = sin²φ, where the noise is constant (σ/2). Fluxes are
 Scharfetter–Gummel, so the stationary cell masses are exact; time steps are implicit (SDIRK2: second order, L-stable).
-Ends carry no flux, except an end whose rate is zero, which absorbs (its mass is an atom), or a threshold to be hit.
-A cell Péclet number Pe multiplies the diffusion by (Pe/2)·coth(Pe/2): the solver predicts the variance this costs
-along the mean path and refuses when it is too much.
+Ends carry no flux, except an end with zero rate, which absorbs (its mass is an atom), and a first-passage threshold.
+The scheme multiplies the diffusion by (Pe/2)·coth(Pe/2), Pe the cell Péclet number. The solver predicts the resulting
+excess variance along the mean path and raises `Unresolved` if it exceeds the tolerance.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Unresolved(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Uniform cells in φ between `low` and `high` (radians), ends at c = sin²φ. An `absorbing` end is a threshold."""
+    """Uniform cells in φ from `low` to `high` (radians), c = sin²φ. An `absorbing` end is a first-passage threshold."""
 
     low: float
     high: float
@@ -69,7 +69,7 @@ class Evolution:
         return np.where(angle >= self.grid.high, value + self.ends[:, 1:], value)
 
     def mean(self) -> Array:
-        """E[c] at every time; a crossing counts at its end."""
+        """E[c] at every time; mass that crossed a threshold counts at the threshold."""
         return self._moment(lambda c: c)
 
     def variance(self) -> Array:
@@ -84,7 +84,7 @@ class Evolution:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`cells` of the grid, largest predicted relative variance error `tolerance`, and `fineness` of the time steps."""
+    """Number of `cells`, `tolerance` of the predicted relative variance error, and `fineness` of the time steps."""
 
     cells: int = 2000
     tolerance: float = 0.05
@@ -103,7 +103,7 @@ def solve(schedule: Schedule, c0: float, times: ArrayLike, options: Options, gri
 
 
 def check_resolution(schedule: Schedule, c0: float, stops: Array, grid: Grid, options: Options) -> Path:
-    """The time path to the stops; raises Unresolved when the cells would overstate the variance beyond tolerance."""
+    """The time grid through the stops; raises Unresolved if the predicted variance error exceeds the tolerance."""
     if schedule.sigma == 0:
         raise ValueError("sigma must be > 0 for a density: without noise c follows the mean path")
     path = mean_path(schedule, c0, stops, grid.width, options.fineness)
@@ -118,7 +118,7 @@ def check_resolution(schedule: Schedule, c0: float, stops: Array, grid: Grid, op
 
 
 def _march(schedule: Schedule, grid: Grid, state: Array, path: Path) -> Evolution:
-    """`state`: cell masses with the two end masses around them [cells + 2]."""
+    """Evolve `state` [cells + 2], the cell masses between the two end masses, along the path."""
     kept = []
     matrix = lru_cache(maxsize=2)(lambda rates: generator(rates, grid))  # constant rates: built once
     for begin, end, stop in zip(path.grid[:-1], path.grid[1:], path.is_stop[1:], strict=True):
@@ -141,7 +141,7 @@ def _implicit(banded: Array, state: Array, step: float) -> Array:
 
 
 def generator(rates: Rates, grid: Grid) -> Array:
-    """Banded matrix of dP/dt = M·P over [low end, cells, high end]; columns sum to zero, so mass is kept."""
+    """Banded matrix of dP/dt = M·P over [low end, cells, high end]; columns sum to zero, so mass is conserved."""
     step, diffusion = grid.width, rates.noise / 8
     potential = cell_potential(rates, grid)
     jump = np.diff(potential)
@@ -159,7 +159,7 @@ def generator(rates: Rates, grid: Grid) -> Array:
 
 
 def cell_potential(rates: Rates, grid: Grid) -> Array:
-    """ln of the mean stationary weight sin^(2A−1)φ cos^(2B−1)φ in each cell, exact in end cells with a divergence."""
+    """ln of the mean stationary weight sin^(2A−1)φ cos^(2B−1)φ in each cell, exact in end cells where it diverges."""
     a, b = rates.shapes
     faces, half = grid.faces, grid.width / 2
     centre = faces[:-1] + half
@@ -179,7 +179,7 @@ def _log_angle_weight(angle: Array, a: float, b: float) -> Array:
 
 
 def _log_end_mass(c: float, p: float, q: float) -> float:
-    """ln ½∫₀ᶜ z^(p−1)(1−z)^(q−1) dz for a small c, four terms of its series."""
+    """ln ½∫₀ᶜ z^(p−1)(1−z)^(q−1) dz for small c: four terms of its series."""
     total, term = 0.0, 1.0
     for n in range(4):
         total += term / (p + n)
@@ -189,7 +189,7 @@ def _log_end_mass(c: float, p: float, q: float) -> float:
 
 
 def _outflow(rates: Rates, grid: Grid, side: int) -> float:
-    """Rate at which the last cell on a side loses mass to its end: 0 unless the end is absorbing."""
+    """Rate at which the outermost cell on `side` (0: low, 1: high) loses mass to its end: 0 unless the end absorbs."""
     if grid.absorbing[side]:
         edge = grid.high if side else grid.low
         inner = edge - grid.width / 2 if side else edge + grid.width / 2
@@ -202,14 +202,14 @@ def _outflow(rates: Rates, grid: Grid, side: int) -> float:
 
 
 def _bernoulli(x: Array) -> Array:
-    """x/(e^x − 1)."""
+    """The Bernoulli function x/(e^x − 1)."""
     small = np.abs(x) < 1e-6
     safe = np.clip(np.where(small, 1.0, x), -700, 700)
     return np.asarray(np.where(small, 1 - x / 2, np.where(x > 700, 0.0, np.where(x < -700, -x, safe / np.expm1(safe)))))
 
 
 def _point_mass(grid: Grid, c0: float) -> Array:
-    """A unit mass at c0, shared between the two nearest cells so that the mean angle is kept."""
+    """A unit mass at c0, split between the two nearest cells so that the mean angle is exact."""
     state = np.zeros(grid.cells + 2)
     place = (np.arcsin(np.sqrt(c0)) - grid.low) / grid.width - 0.5
     left = int(np.clip(np.floor(place), 0, grid.cells - 2))

@@ -1,6 +1,6 @@
-"""What fluctuating utility and interference do to c: never plug averages into the Beta law (Prop. averaging).
+"""The effect of fluctuating U and I on c; inserting their averages into the stationary Beta is wrong (Prop. averaging).
 
-Three regimes by correlation time: independent at every step (exact moments), short (an effective diffusion), frozen
+Three regimes by correlation time: independent at every step (exact moments), short (an effective diffusion), and frozen
 per experience (a mixture of constant-coefficient laws).
 """
 
@@ -18,7 +18,7 @@ from crystalrl.theory.stationary import Stationary, stationary
 
 @dataclass(frozen=True, slots=True)
 class Fluctuation:
-    """Second moments of U and I about the law's own utility and interference."""
+    """Variances and covariance of U and I around the law's constant utility and interference."""
 
     utility_variance: float = 0.0
     interference_variance: float = 0.0
@@ -29,7 +29,7 @@ class Fluctuation:
         non_negative("interference_variance", self.interference_variance)
         limit = np.sqrt(self.utility_variance * self.interference_variance)
         if abs(self.covariance) > limit * (1 + 1e-12):
-            raise ValueError(f"covariance must be at most {limit:g} in size, got {self.covariance:g}")
+            raise ValueError(f"covariance must be at most {limit:g} in absolute value, got {self.covariance:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class Moments:
 
 
 def independent_moments(alpha: float, beta: float, rates: Rates, noise: Fluctuation, dt: float = 1.0) -> Moments:
-    """Exact stationary moments of the Euler step when (U, I) are drawn afresh at every step of length dt.
+    """Exact stationary moments of the Euler step when (U, I) are redrawn independently at every step dt.
 
     With R = 1 − dt(αU + βI + leak) and S = dt·αU: m = E S/(1 − E R), and
-    m₂ = (2E[RS]m + E[S²] + σ²dt·m)/(1 − E[R²] + σ²dt). Clipping at the ends is left out.
+    m₂ = (2E[RS]m + E[S²] + σ²dt·m)/(1 − E[R²] + σ²dt). Clipping at the ends is ignored.
     """
     if rates.rate == 0:
         raise ValueError("the stationary moments need gain + loss > 0")
@@ -74,7 +74,7 @@ def effective_diffusion(
 ) -> Array:
     """D_eff(c) = σ²c(1−c) + 2τ_U α²Var(U)(1−c)² + 2τ_I β²Var(I)c²; valid while both times are far below 1/λ.
 
-    With an exponential correlation of time τ the variance it predicts, D_eff/(2λ), is too large by 1 + λτ.
+    For an exponential correlation of time τ the predicted variance D_eff/(2λ) is too large by a factor of 1 + λτ.
     """
     c = unit("c", c)
     from_utility = 2 * times.utility * alpha**2 * noise.utility_variance * (1 - c) ** 2
@@ -84,7 +84,7 @@ def effective_diffusion(
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """The law over experiences whose (U_i, I_i) are frozen: a weighted mixture of constant-coefficient laws."""
+    """Distribution over experiences with frozen (U_i, I_i): a weighted mixture of constant-coefficient laws."""
 
     parts: tuple[Rates, ...]
     weights: tuple[float, ...]
@@ -117,7 +117,7 @@ class Mixture:
 
 
 def mixture(parts: list[Rates], weights: ArrayLike) -> Mixture:
-    """A mixture with weights ≥ 0, made to sum to one."""
+    """A mixture with weights ≥ 0, normalised to sum to one."""
     share = np.atleast_1d(non_negative("weights", weights))
     if len(parts) != share.size or share.sum() == 0:
         raise ValueError(f"weights must be {len(parts)} numbers ≥ 0 with a positive sum, got {share.tolist()}")

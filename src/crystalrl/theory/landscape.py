@@ -1,4 +1,4 @@
-"""The potentials of the law and the way it relaxes (Prop. grad_flow and the convergence part of Thm stationary)."""
+"""Potentials of the law, and its relaxation (Prop. grad_flow and the convergence part of Thm stationary)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crystalrl.theory.stationary import stationary
 
 @dataclass(frozen=True, slots=True)
 class Potential:
-    """Three potentials at c, which the paper takes for one.
+    """Three potentials at c that the paper treats as one.
 
     `langevin` F = −A ln c − B ln(1−c): drift = −D_L F′ with D_L = σ²c(1−c)/2.
     `gibbs` Φ = −(A−1) ln c − (B−1) ln(1−c): the stationary density is e^(−Φ) up to a constant (not e^(−F)).
@@ -28,9 +28,9 @@ class Potential:
 
 @dataclass(frozen=True, slots=True)
 class Relaxation:
-    """How a start is forgotten. `rate` λ is the spectral gap; `amplitude` |c0 − c*|/sd is the leading coefficient.
+    """How the start is forgotten. `rate` λ is the spectral gap; `amplitude` |c0 − c*|/sd is the leading coefficient.
 
-    `mixing_time` = ln(amplitude)/λ: before it the law is still far from stationary (cut-off), however fast λ.
+    `mixing_time` = ln(amplitude)/λ: before it the distribution is far from stationary (cut-off), however large λ is.
     """
 
     rate: float
@@ -59,7 +59,7 @@ def _log_cost(rate: float, c: Array, rates: Rates) -> Array:
 
 
 def relaxation(rates: Rates, c0: ArrayLike) -> Relaxation:
-    """Relaxation from c0; needs gain + loss > 0. An atom as limit (no spread) gives an infinite amplitude."""
+    """Relaxation from c0; needs gain + loss > 0. The amplitude is infinite if the limit is an atom."""
     start = unit("c0", c0)
     law = stationary(rates)
     distance = np.abs(start - law.mean)

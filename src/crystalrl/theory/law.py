@@ -1,4 +1,4 @@
-"""The one object a user holds: the constants of the law, with every question as a method."""
+"""`Crystallization`: the constants of the law, with every result as a method."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ DEFAULT_OPTIONS = finite_volume.Options()
 class Crystallization:
     """dc = [αU(1 − c) − (βI + leak)c]dt + σ√(c(1 − c))dW with constant coefficients (eq. sde).
 
-    Rates are per unit of t, one consolidation of length Δt = 1. Constants are single numbers; arguments of the
-    methods broadcast. Invariant: α, β, σ, leak ≥ 0 and finite, U and I in [0, 1].
+    Rates are per unit of t; a consolidation takes Δt = 1. The constants are scalars; method arguments broadcast.
+    Invariant: α, β, σ, leak ≥ 0 and finite, U and I in [0, 1].
     """
 
     alpha: float = 0.05
@@ -47,13 +47,13 @@ class Crystallization:
 
     @classmethod
     def of(cls, params: Any, utility: float = 0.5, interference: float = 0.1) -> Crystallization:
-        """From any object with alpha, beta, sigma and leak; values per lane are refused."""
+        """From any object with alpha, beta, sigma and leak; per-lane values are refused."""
         values = {}
         for name in ("alpha", "beta", "sigma", "leak"):
             value = getattr(params, name)
             if np.ndim(value) != 0:
                 shape = np.shape(value)
-                raise TypeError(f"{name} holds one value per lane {shape}: the theory takes one lane, pick its number")
+                raise TypeError(f"{name} holds one value per lane {shape}: the theory takes one lane, pass its value")
             values[name] = float(value)
         return cls(utility=utility, interference=interference, **values)
 
@@ -64,21 +64,21 @@ class Crystallization:
 
     def mean(self, t: ArrayLike, c0: ArrayLike) -> Array:
         """E[c(t)] from c0."""
-        return _plain(moments.mean(self.rates, non_negative("t", t), unit("c0", c0)))
+        return _scalar(moments.mean(self.rates, non_negative("t", t), unit("c0", c0)))
 
     def variance(self, t: ArrayLike, c0: ArrayLike, v0: ArrayLike = 0.0) -> Array:
         """Var[c(t)] from mean c0 and variance v0, which cannot exceed c0(1 − c0)."""
         start, spread = unit("c0", c0), non_negative("v0", v0)
         if np.any(spread > start * (1 - start) * (1 + 1e-12)):
             raise ValueError("v0 must be at most c0(1 − c0), the largest variance on [0, 1] with that mean")
-        return _plain(moments.variance(self.rates, non_negative("t", t), start, spread))
+        return _scalar(moments.variance(self.rates, non_negative("t", t), start, spread))
 
     def stationary(self, c0: float | None = None) -> Stationary:
-        """The limit law; c0 only where gain = loss = 0."""
+        """The stationary distribution; c0 is needed only if gain = loss = 0."""
         return stationary(self.rates, c0)
 
     def occupancy(self, tau_L: float = 0.3, tau_C: float = 0.7, c0: float | None = None) -> Occupancy:
-        """Long-run share of time with c in each phase."""
+        """Long-run share of time in each phase."""
         return occupancy(self.stationary(c0), tau_L, tau_C)
 
     @overload
@@ -87,7 +87,7 @@ class Crystallization:
     def cdf(self, x: ArrayLike, t: ArrayLike, c0: ArrayLike, full_output: Literal[True]) -> Answer: ...
     def cdf(self, x: ArrayLike, t: ArrayLike, c0: ArrayLike, full_output: bool = False) -> Array | Answer:
         """P[c(t) ≤ x]; with `full_output` also the method and its estimated error."""
-        return _shown(transient.cdf(self.rates, x, t, c0), full_output)
+        return _value_or_answer(transient.cdf(self.rates, x, t, c0), full_output)
 
     @overload
     def pdf(self, x: ArrayLike, t: ArrayLike, c0: ArrayLike, full_output: Literal[False] = False) -> Array: ...
@@ -95,7 +95,7 @@ class Crystallization:
     def pdf(self, x: ArrayLike, t: ArrayLike, c0: ArrayLike, full_output: Literal[True]) -> Answer: ...
     def pdf(self, x: ArrayLike, t: ArrayLike, c0: ArrayLike, full_output: bool = False) -> Array | Answer:
         """Density of the continuous part of c(t)."""
-        return _shown(transient.pdf(self.rates, x, t, c0), full_output)
+        return _value_or_answer(transient.pdf(self.rates, x, t, c0), full_output)
 
     def evolve(
         self,
@@ -105,7 +105,7 @@ class Crystallization:
         interference: Callable[[float], float] | None = None,
         options: finite_volume.Options = DEFAULT_OPTIONS,
     ) -> finite_volume.Evolution:
-        """The law at `times` by finite volumes; U(t) and I(t) may be functions of time with values in [0, 1]."""
+        """Distribution of c at `times` by finite volumes; U and I may be functions of time with values in [0, 1]."""
         utility = utility or (lambda _: self.utility)
         interference = interference or (lambda _: self.interference)
         schedule = Schedule(
@@ -116,43 +116,43 @@ class Crystallization:
         return finite_volume.solve(schedule, c0, times, options)
 
     def time_to(self, tau: ArrayLike, c0: ArrayLike) -> Array:
-        """When the mean path reaches τ; ∞ if never."""
-        return _plain(passage.time_to(self.rates, tau, c0))
+        """Time at which the mean path reaches τ; ∞ if it never does."""
+        return _scalar(passage.time_to(self.rates, tau, c0))
 
     def mean_first_passage(self, tau: ArrayLike, c0: ArrayLike) -> Array:
-        """Mean first time at τ, up or down."""
-        return _plain(passage.mean_first_passage(self.rates, tau, c0))
+        """Mean first-passage time to τ, from below or from above."""
+        return _scalar(passage.mean_first_passage(self.rates, tau, c0))
 
     def log10_mean_first_passage(self, tau: ArrayLike, c0: ArrayLike) -> Array:
-        """log₁₀ of it, where it exceeds 1e308 too."""
-        return _plain(passage.log_mean_first_passage(self.rates, tau, c0) / np.log(10))
+        """log₁₀ of the mean first-passage time; finite even beyond 1e308."""
+        return _scalar(passage.log_mean_first_passage(self.rates, tau, c0) / np.log(10))
 
     @overload
     def survival(self, tau: ArrayLike, t: ArrayLike, c0: ArrayLike, full_output: Literal[False] = False) -> Array: ...
     @overload
     def survival(self, tau: ArrayLike, t: ArrayLike, c0: ArrayLike, full_output: Literal[True]) -> Answer: ...
     def survival(self, tau: ArrayLike, t: ArrayLike, c0: ArrayLike, full_output: bool = False) -> Array | Answer:
-        """P[τ not reached by t]."""
-        return _shown(passage.survival(self.rates, tau, t, c0), full_output)
+        """P[c has not reached τ by time t]."""
+        return _value_or_answer(passage.survival(self.rates, tau, t, c0), full_output)
 
     def absorption_time(self, c0: ArrayLike) -> Array:
-        """Mean time to an absorbing end; ∞ if there is none."""
-        return _plain(passage.absorption_time(self.rates, c0))
+        """Mean time to absorption at an end; ∞ if neither end absorbs."""
+        return _scalar(passage.absorption_time(self.rates, c0))
 
     def forgetting(self, T: ArrayLike, tau: ArrayLike, c0: ArrayLike) -> Forgetting:
-        """Below τ at T, and ever below by T, with bounds."""
+        """P[c(T) < τ] and P[c < τ at some time ≤ T], with bounds."""
         return forgetting(self.rates, T, tau, c0)
 
     def independent_moments(self, noise: Fluctuation, dt: float = 1.0) -> Moments:
-        """Stationary moments when U and I are redrawn at each step of length dt."""
+        """Stationary moments if U and I are redrawn at each step of length dt."""
         return fluctuations.independent_moments(self.alpha, self.beta, self.rates, noise, dt)
 
     def effective_diffusion(self, c: ArrayLike, noise: Fluctuation, times: CorrelationTimes) -> Array:
         """D_eff(c) for short correlation times."""
-        return _plain(fluctuations.effective_diffusion(self.alpha, self.beta, self.rates, noise, times, c))
+        return _scalar(fluctuations.effective_diffusion(self.alpha, self.beta, self.rates, noise, times, c))
 
     def frozen(self, utilities: ArrayLike, interferences: ArrayLike, weights: ArrayLike) -> Mixture:
-        """The law over experiences that keep their own (U_i, I_i)."""
+        """Distribution over experiences that each keep a constant (U_i, I_i)."""
         pairs = np.broadcast(unit("utilities", utilities), unit("interferences", interferences))
         parts = [Rates(self.alpha * u, self.beta * i + self.leak, self.sigma) for u, i in pairs]
         return fluctuations.mixture(parts, weights)
@@ -166,15 +166,15 @@ class Crystallization:
         return landscape.relaxation(self.rates, c0)
 
     def contents(self, inflow: float, thresholds: sizing.Thresholds, crystal_time: float) -> sizing.Contents:
-        """Little's-law contents of each phase; inflow and crystal_time per unit of t."""
+        """Contents of each phase by Little's law; inflow per unit of t, crystal_time in units of t."""
         return sizing.contents(self.rates, inflow, thresholds, crystal_time)
 
 
-def _plain(value: Array) -> Array:
-    """A NumPy scalar instead of a zero-dimensional array."""
+def _scalar(value: Array) -> Array:
+    """A zero-dimensional array becomes a NumPy scalar."""
     scalar: Array = np.asarray(value)[()]
     return scalar
 
 
-def _shown(answer: Answer, full_output: bool) -> Array | Answer:
-    return answer if full_output else _plain(answer.value)
+def _value_or_answer(answer: Answer, full_output: bool) -> Array | Answer:
+    return answer if full_output else _scalar(answer.value)

@@ -1,4 +1,4 @@
-"""Mean and variance from `crystalrl.dynamics` in float64; the next two central moments grade approximations."""
+"""Mean and variance of `crystalrl.dynamics` in float64; third and fourth central moments, used for error estimates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crystalrl.theory.rates import Array, Rates
 
 
 def tensor(value: ArrayLike) -> Tensor:
-    """A float64 tensor that owns its memory (broadcast views are read-only, which torch refuses)."""
+    """A float64 tensor with its own memory (torch rejects read-only broadcast views)."""
     return torch.from_numpy(np.array(value, dtype=np.float64))
 
 
@@ -55,7 +55,7 @@ def fourth_central_moment(rates: Rates, t: ArrayLike, c0: ArrayLike) -> Array:
 
 
 def _driven(decay: float, source: Callable[[Array, Array], Array], t: ArrayLike, c0: ArrayLike) -> Array:
-    """∫₀ᵗ e^(−decay·u) source(t − u, c0) du. Past times u follow a cubic map over the last 45 decay times."""
+    """∫₀ᵗ e^(−decay·u) source(t − u, c0) du. Nodes are graded cubically over the last 45 decay times."""
     t, c0 = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(c0, dtype=np.float64))
     node, weight = np.polynomial.legendre.leggauss(40)
     share = (node + 1) / 2

@@ -1,6 +1,6 @@
-"""The paper's formulas exactly as printed, for reproduction. Each says when it holds or where it fails.
+"""The paper's formulas exactly as printed, for reproduction. Each docstring says when it holds or where it fails.
 
-Nothing else in the library uses these. Symbols are the paper's.
+Only `crystalrl.theory.claims` uses them. Symbols are the paper's.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def paper_primary_bound(rates: Rates, tau_L: ArrayLike) -> Array:
     """σ²/(8λ(c*−τ_L)²), eq. forget_poincare.
 
     Holds if c* > τ_L and (c0 ≥ c* or (c*−c0)/(c*−τ_L) ≤ .514). With U = 0 under interference it gives .0069 while the
-    truth tends to 1.
+    exact value tends to 1.
     """
     return np.asarray(paper_uniform_variance_bound(rates) / (rates.target - np.asarray(tau_L)) ** 2)
 
 
 def paper_explicit_bound(rates: Rates, horizon: ArrayLike, tau_L: ArrayLike, c0: ArrayLike) -> Array:
-    """exp(−2λ(c0−τ_L)²/(σ²T))·e^(−λT/2), eq. forget_bound. False: tends to 0 while the truth tends to I_τL(A,B) > 0.
+    """exp(−2λ(c0−τ_L)²/(σ²T))·e^(−λT/2), eq. forget_bound. False: tends to 0, the exact value to I_τL(A,B) > 0.
 
-    At U = .05, I = 1, c0 = .71, T = 5000 it gives 7e-9; the truth is .0397.
+    At U = .05, I = 1, c0 = .71, T = 5000 it gives 7e-9; the exact value is .0397.
     """
     t, gap = np.asarray(horizon, dtype=np.float64), np.asarray(c0) - np.asarray(tau_L)
     exponent = 2 * rates.rate * gap**2 / (rates.noise * t) + rates.rate * t / 2
@@ -47,13 +47,13 @@ def paper_explicit_bound(rates: Rates, horizon: ArrayLike, tau_L: ArrayLike, c0:
 
 
 def paper_gibbs_weight(rates: Rates, c: ArrayLike) -> Array:
-    """e^(−F(c)), printed as c^(A−1)(1−c)^(B−1) in Prop. grad_flow. Evaluated, it is c^A(1−c)^B: not stationary."""
+    """e^(−F(c)), printed as c^(A−1)(1−c)^(B−1) in Prop. grad_flow. It is c^A(1−c)^B, which is not stationary."""
     a, b = rates.shapes
     return np.asarray(np.exp(special.xlogy(a, c) + special.xlog1py(b, -np.asarray(c))))
 
 
 def paper_optimal_share(rates: Rates) -> float:
-    """f_C* = βĪ/(αŪ+βĪ), eq. fstar. It is the maximum of the objective, not its minimum."""
+    """f_C* = βĪ/(αŪ+βĪ), eq. fstar. It maximises the objective instead of minimising it."""
     return rates.loss / rates.rate
 
 
@@ -65,7 +65,7 @@ def paper_objective(rates: Rates, share: ArrayLike, capacity: float) -> Array:
 
 
 def paper_objective_displayed(rates: Rates, share: ArrayLike, capacity: float) -> Array:
-    """J as simplified below eq. obj_full, w_C√f + w_P/√(1−f): a slip (√(1−f) belongs in the numerator). Increasing."""
+    """J as simplified below eq. obj_full, w_C√f + w_P/√(1−f): wrong (√(1−f) belongs in the numerator). Increasing."""
     f = np.asarray(share, dtype=np.float64)
     weights = np.sqrt(rates.loss) * np.sqrt(f) + np.sqrt(rates.gain) / np.sqrt(1 - f)
     return np.asarray(weights / np.sqrt(capacity))
@@ -77,7 +77,7 @@ def paper_q_error(discount: float, lipschitz: float, reward: float, share: float
 
 
 def paper_capacity(discount: float, lipschitz: float, reward: float, share: float, accuracy: float) -> float:
-    """N ≥ 4γ²L²R²f/((1−γ)⁴ε²), eq. cap without its underived logarithm. At γ = .99, L = R = 1: 3e9 and more."""
+    """N ≥ 4γ²L²R²f/((1−γ)⁴ε²), eq. cap without its underived logarithm. At γ = .99, L = R = 1: 3e9 or more."""
     return (2 * discount * lipschitz * reward / (1 - discount) ** 2 / accuracy) ** 2 * share
 
 
@@ -92,7 +92,7 @@ def paper_covering_radius(crystals: ArrayLike) -> Array:
 
 
 def paper_learning_rate(c: ArrayLike) -> Array:
-    """(1−c)², eq. eta, relative to the base rate. At c* = .98 it is 3.9e-4: crystals teach nothing."""
+    """(1−c)², eq. eta, relative to the base rate. At c* = .98 it is 3.9e-4: crystals hardly affect learning."""
     return np.asarray((1 - np.asarray(c, dtype=np.float64)) ** 2)
 
 

@@ -1,11 +1,11 @@
-"""When c first reaches a threshold: deterministic times, mean first passage, survival, absorption.
+"""First passage of c to a threshold: deterministic times, mean first passage, survival, absorption.
 
-The mean first passage is a double integral taken in logarithms (it may be 10^200): for the way down from c0 to τ
+The mean first-passage time is a double integral, evaluated in logarithms because it can be 10^200. From c0 down to τ,
 
     E[T] = (2/σ²) ∫_τ^c0 y^(−A)(1−y)^(−B) ∫_y^1 z^(A−1)(1−z)^(B−1) dz dy,
 
-and its mirror image for the way up. Hypergeometric eigenfunctions overflow near A = 2000, so survival is computed by
-finite volumes with an absorbing threshold, and by labelled approximations where σ is too small for any grid.
+and upward its mirror image. Hypergeometric eigenfunctions overflow near A = 2000, so survival is computed by finite
+volumes with an absorbing threshold, and by labelled approximations where σ is too small for any grid.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from crystalrl.theory.rates import Array, Rates, non_negative, unit
 from crystalrl.theory.transient import Answer
 
 LARGEST_LOG = 709.0
+"""exp overflows above this."""
 RARE = 1e-4
+"""Exponential law if relaxation time / mean passage time, or the crossing probability, is at most this."""
 SURVIVAL = finite_volume.Options(cells=3000, tolerance=0.02)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
 def time_to(rates: Rates, tau: ArrayLike, c0: ArrayLike) -> Array:
-    """When the mean path m(t) reaches τ: −ln((c* − τ)/(c* − c0))/λ, or ∞ if it never does."""
+    """Time at which the mean path m(t) reaches τ: −ln((c* − τ)/(c* − c0))/λ, or ∞ if it never does."""
     tau, start = np.broadcast_arrays(unit("tau", tau), unit("c0", c0))
     if rates.rate == 0:
         return np.where(tau == start, 0.0, np.inf)
@@ -52,7 +54,7 @@ def log_mean_first_passage(rates: Rates, tau: ArrayLike, c0: ArrayLike) -> Array
 
 
 def mean_first_passage(rates: Rates, tau: ArrayLike, c0: ArrayLike) -> Array:
-    """E[first time c = τ]; ∞ where it is infinite or exceeds 1e308 (then the logarithm still tells)."""
+    """E[first time c = τ]; ∞ where it is infinite or exceeds 1e308 (then use `log_mean_first_passage`)."""
     log = log_mean_first_passage(rates, tau, c0)
     return np.where(log > LARGEST_LOG, np.inf, np.exp(np.minimum(log, LARGEST_LOG)))
 
@@ -63,7 +65,7 @@ def _log_passage(rates: Rates, tau: float, start: float) -> float:
     if start > tau:
         return _log_passage(rates.mirrored, 1 - tau, 1 - start)
     a, b = rates.shapes
-    trapped = a == 0  # c = 0 keeps what reaches it, so τ may never be reached
+    trapped = a == 0  # c = 0 absorbs, so τ may never be reached
     unreachable = tau == 1 and b >= 1
     if trapped or unreachable:
         return np.inf
@@ -72,7 +74,7 @@ def _log_passage(rates: Rates, tau: float, start: float) -> float:
 
 
 def _graded_nodes(low: float, high: float, centre: float) -> tuple[Array, Array]:
-    """Gauss nodes on panels that shrink geometrically towards both ends and towards c*, where the integrand turns."""
+    """Gauss nodes on panels that shrink geometrically towards both ends and c*, where the integrand varies fast."""
     marks = sorted({low, high, min(max(centre, low), high)})
     edges = [low, high]
     for left, right in pairwise(marks):
@@ -105,8 +107,8 @@ def absorption_time(rates: Rates, c0: ArrayLike) -> Array:
 def survival(rates: Rates, tau: ArrayLike, t: ArrayLike, c0: ArrayLike) -> Answer:
     """P[τ not yet reached at time t]; tau, t, c0 broadcast.
 
-    `method`: "point" (no noise, or τ = c0), "volumes" (finite volumes), "rare" (1 − P ≈ 1 − e^(−t/E[T]), τ beyond c*)
-    or "no return" (σ too small for a grid: crossing means being beyond, since c is carried past τ).
+    `method`: "point" (no noise, or τ = c0), "volumes" (finite volumes), "rare" (τ beyond c*: P ≈ e^(−t/E[T])) or
+    "no return" (σ too small for a grid: the drift carries c past τ, so having crossed means being beyond τ).
     """
     tau, t, start = np.broadcast_arrays(unit("tau", tau), non_negative("t", t), unit("c0", c0))
     value, error = np.empty(t.shape), np.zeros(t.shape)
@@ -137,7 +139,7 @@ def _survival(rates: Rates, tau: float, t: Array, start: float) -> Answer:
 
 
 def _rare(rates: Rates, tau: float, t: Array, start: float) -> Answer | None:
-    """1 − e^(−t/E[T]) where τ lies above c* and the passage takes far longer than relaxation; else None."""
+    """P ≈ e^(−t/E[T]) if τ lies above c* and the passage takes far longer than relaxation; else None."""
     if rates.rate == 0 or rates.target >= tau:
         return None
     log = float(log_mean_first_passage(rates, tau, start))
@@ -161,6 +163,6 @@ def _by_volumes(rates: Rates, tau: float, t: Array, start: float) -> Answer:
 
 
 def _no_return(rates: Rates, tau: float, t: Array, start: float) -> Answer:
-    """P[c(t) < τ]: an upper bound, and nearly exact when the drift at τ outruns the noise."""
+    """P[c(t) < τ]: an upper bound, nearly exact if the drift at τ dominates the noise."""
     below = transient.cdf(rates, tau, t, start)
     return Answer(below.value, np.full(t.shape, "no return"), below.error + 5e-3)

@@ -1,4 +1,4 @@
-"""Time-varying rates, and the moment equations along them: they choose time steps and predict numerical diffusion."""
+"""Time-varying rates, and their moment equations, which set the time steps and predict numerical diffusion."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Schedule:
         return Schedule(lambda _: rates.gain, lambda _: rates.loss, rates.sigma)
 
     def at(self, t: float) -> Rates:
-        """The rates at time t; raises where the functions leave their range."""
+        """The rates at time t; raises if they are negative or not finite."""
         return Rates(float(self.gain(t)), float(self.loss(t)), self.sigma)
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A time `grid` that contains every stop (`is_stop`), and the variance a solver would overstate at each stop."""
+    """A time `grid` that contains every stop (`is_stop`), and the predicted relative variance error at each stop."""
 
     start: float
     stops: Array
@@ -39,7 +39,7 @@ class Path:
 
 
 def inflation(rates: Rates, mean: float, width: float) -> float:
-    """(Pe/2)·coth(Pe/2) at c = mean, the factor Scharfetter–Gummel puts on the diffusion in cells of this width."""
+    """(Pe/2)·coth(Pe/2) at c = mean, the inflation of the diffusion by Scharfetter–Gummel in cells of this width."""
     a, b = rates.shapes
     angle = float(np.clip(np.arcsin(np.sqrt(mean)), width / 2, np.pi / 2 - width / 2))
     half = width * abs((a - 0.5) / np.tan(angle) - (b - 0.5) * np.tan(angle))
@@ -47,7 +47,7 @@ def inflation(rates: Rates, mean: float, width: float) -> float:
 
 
 def mean_path(schedule: Schedule, start: float, stops: Array, width: float, fineness: float = 1.0) -> Path:
-    """March the moments (midpoint rule) with steps of a quarter deviation of travel and at most 4 % growth."""
+    """Integrate the moments (midpoint rule); a step moves the mean by ¼ standard deviation and t by 4 % at most."""
     now, mean, true, numeric = 0.0, start, 0.0, _cell_variance(start, width)
     grid, is_stop, errors = [0.0], [bool(stops[0] == 0)], []
     if is_stop[0]:
@@ -66,7 +66,7 @@ def mean_path(schedule: Schedule, start: float, stops: Array, width: float, fine
 
 
 def _cell_variance(c: float, width: float) -> float:
-    """Variance in c of a point mass shared between two cells, at most."""
+    """Upper bound on the variance in c of a point mass split between two cells."""
     return float(width**2 * c * (1 - c) + width**4)
 
 

@@ -1,4 +1,4 @@
-"""The three constants every formula needs, and the checks at the boundary of the module."""
+"""The three constants of every formula (gain, loss, sigma), and argument checks."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ SMALLEST_SIGMA = 1e-8
 
 
 def non_negative(name: str, value: ArrayLike) -> Array:
-    """`value` as a finite float64 array ≥ 0, or a ValueError that says what was wanted."""
+    """`value` as a float64 array; raises ValueError unless finite and ≥ 0."""
     return _within(name, value, 0.0, math.inf, "finite and ≥ 0")
 
 
 def unit(name: str, value: ArrayLike) -> Array:
-    """`value` as a float64 array inside [0, 1], or a ValueError that says what was wanted."""
+    """`value` as a float64 array; raises ValueError unless in [0, 1]."""
     return _within(name, value, 0.0, 1.0, "in [0, 1]")
 
 
-def _within(name: str, value: ArrayLike, low: float, high: float, wish: str) -> Array:
+def _within(name: str, value: ArrayLike, low: float, high: float, expected: str) -> Array:
     array = np.asarray(value, dtype=np.float64)
     bad = ~(np.isfinite(array) & (array >= low) & (array <= high))
     if bad.any():
-        raise ValueError(f"{name} must be {wish}, got {np.atleast_1d(array)[np.atleast_1d(bad)][0]:g}")
+        raise ValueError(f"{name} must be {expected}, got {np.atleast_1d(array)[np.atleast_1d(bad)][0]:g}")
     return array
 
 
@@ -51,7 +51,7 @@ class Rates:
 
     @property
     def rate(self) -> float:
-        """λ = a + b, the rate at which the mean settles and the spectral gap."""
+        """λ = a + b, the relaxation rate of the mean and the spectral gap."""
         return self.gain + self.loss
 
     @property
@@ -68,12 +68,12 @@ class Rates:
 
     @property
     def shapes(self) -> tuple[float, float]:
-        """(A, B) = (2a/σ², 2b/σ²) of the stationary Beta law; needs σ > 0."""
+        """(A, B) = (2a/σ², 2b/σ²) of the stationary Beta distribution; needs σ > 0."""
         return 2 * self.gain / self.noise, 2 * self.loss / self.noise
 
     @property
     def mirrored(self) -> Rates:
-        """The law of 1 − c: gain and loss change places."""
+        """The rates of 1 − c: gain and loss swapped."""
         return Rates(self.loss, self.gain, self.sigma)
 
     def eigenvalue(self, n: ArrayLike) -> Array:

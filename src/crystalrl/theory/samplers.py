@@ -1,4 +1,4 @@
-"""One-step samplers of the law, compared with it as the step Δt grows."""
+"""One-step samplers, compared with the exact law as the step Δt grows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def euler(rates: Rates, c: Array, dt: float, rng: np.random.Generator) -> Array:
 
 
 def matched_beta(rates: Rates, c: Array, dt: float, rng: np.random.Generator) -> Array:
-    """The Beta law with the exact mean and variance of the step: both right for every Δt."""
+    """The Beta distribution with the exact mean and variance of the step, for every Δt."""
 
     def draw(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
         # Shapes below 1e-10 overflow NumPy's sampler; there the variate is 0 or 1 to float64 accuracy anyway.
@@ -34,9 +34,9 @@ def matched_beta(rates: Rates, c: Array, dt: float, rng: np.random.Generator) ->
 
 
 def beta_binomial(rates: Rates, c: Array, dt: float, rng: np.random.Generator) -> Array:
-    """L ~ Bin(m, c), c′ ~ Beta(A + L, B + m − L) with m = θρ/(1 − ρ) randomly rounded and ρ = e^(−λΔt).
+    """L ~ Bin(m, c), c′ ~ Beta(A + L, B + m − L) with m = (A + B)ρ/(1 − ρ) randomly rounded, ρ = e^(−λΔt).
 
-    Exact mean and stationary law, right atoms; its variance is off by O(Δt²). Without drift m = 2/(σ²Δt).
+    Exact mean, stationary distribution and atoms; the variance is off by O(Δt²). Without drift m = 2/(σ²Δt).
     """
     if rates.noise == 0:
         raise ValueError("the Beta-binomial step needs sigma > 0")
@@ -61,7 +61,7 @@ class Comparison:
     """One sampler at one Δt against the law at the same final time.
 
     `mean_error`: sample mean minus m(t), with its standard error; `variance_ratio`: sample over exact variance;
-    `distance`: Kolmogorov–Smirnov; `at_one`: share of samples at c = 1 exactly.
+    `distance`: Kolmogorov–Smirnov distance; `at_one`: share of samples at exactly c = 1.
     """
 
     sampler: str
@@ -75,7 +75,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A start, a final time, how many samples and the seed."""
+    """Start, final time, number of samples and seed."""
 
     c0: float
     horizon: float

@@ -1,8 +1,8 @@
 """Spectral sums Σ coefficient_n e^(−λ_n t) p_n(c0) q_n(x) over two families of orthonormal Jacobi polynomials.
 
-The decay is folded into the recurrence of p_n, so nothing overflows where the sum is usable at all. Terms start tiny
-and then grow before they decay: the sum never stops on small terms alone. Rounding is estimated from the largest
-term, because the alternating sum cancels down from it.
+The decay is part of the recurrence of p_n, so nothing overflows where the sum is usable. Terms grow before they decay,
+so small terms alone are no reason to stop. The terms alternate and cancel, so the rounding error is estimated from the
+largest term.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ import numpy as np
 
 from crystalrl.theory.rates import Array, Rates
 
-MOST_TERMS = 6000
-WIDEST_START = 9.0
-WIDEST_POINT = 40.0
+MAX_TERMS = 6000
+MAX_START_DEVIATIONS = 9.0
+"""Largest distance of the mean at time t from the stationary mean, in standard deviations."""
+MAX_POINT_DEVIATIONS = 40.0
+"""Largest distance of x from the stationary mean, in standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """Which polynomials are summed. Term n ≥ `first` uses p of index left_start, left_start + 1, … and q likewise.
+    """Which polynomials are summed: terms n ≥ `first`, with p from index `left_start` on and q from `right_start` on.
 
     `left`, `right`: the Beta shapes for which p and q are orthonormal. `scale` K gives coefficient √(K/λ_n); None: 1.
     """
@@ -73,15 +75,15 @@ def recurrence(count: int, shapes: tuple[float, float]) -> tuple[Array, Array]:
 
 
 def least_terms(z_start: Array, z_point: Array) -> Array:
-    """An index safely past the largest term: the product of the two Gaussian-like growths peaks before it."""
+    """An index safely past the largest term: both factors grow like Gaussians, and their product peaks before it."""
     return z_start**2 + z_start * z_point + 32
 
 
 def spectral_sum(expansion: Expansion, rates: Rates, c0: Array, x: Array, t: Array, least: Array) -> SpectralSum:
-    """The sum for flat arrays c0, x, t of one length; `least` is the index below which it may not stop."""
+    """The sum for flat arrays c0, x, t of one length; summation does not stop before index `least`."""
     offset = expansion.first - expansion.left_start
-    left = recurrence(MOST_TERMS + 3, expansion.left)
-    right = recurrence(MOST_TERMS + 3, expansion.right)
+    left = recurrence(MAX_TERMS + 3, expansion.left)
+    right = recurrence(MAX_TERMS + 3, expansion.right)
     p_before, p = np.zeros_like(c0), np.exp(-rates.eigenvalue(offset) * t)
     q_before, q = np.zeros_like(x), np.ones_like(x)
     fold_before = np.ones_like(t)
@@ -92,7 +94,7 @@ def spectral_sum(expansion: Expansion, rates: Rates, c0: Array, x: Array, t: Arr
         q_before, q = q, (x - right[0][k]) * q / right[1][k + 1]
     value, largest, recent = np.zeros_like(c0), np.zeros_like(c0), np.zeros((16, c0.size))
     done = np.zeros(c0.shape, dtype=bool)
-    for step in range(MOST_TERMS):
+    for step in range(MAX_TERMS):
         n = expansion.first + step
         term = p * q
         if expansion.scale is not None:

@@ -1,4 +1,4 @@
-"""Little's law for the three phases, and a memory designed from wishes instead of rates.
+"""Little's law for the three phases, and `design`, which turns requirements into the parameters of a memory.
 
 One unit of t is one consolidation; `episode` environment steps pass between two of them.
 """
@@ -20,7 +20,7 @@ from crystalrl.theory.rates import Array, Rates, non_negative, unit
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Phase borders 0 < tau_L < tau_C < 1; a crystal falls back to glass below tau_C − band."""
+    """Phase thresholds 0 < tau_L < tau_C < 1; a crystal becomes glass again below tau_C − band."""
 
     tau_L: float = 0.3
     tau_C: float = 0.7
@@ -38,7 +38,7 @@ class Thresholds:
 class Contents:
     """Per phase: mean number of experiences, mean time spent there (units of t) and mean c while there.
 
-    Infinite where the mean path never leaves the phase (c* at or below its upper threshold). Crystal c is c*.
+    Infinite where the mean path never leaves the phase (c* at or below its upper threshold). Crystals have mean c*.
     """
 
     number: tuple[float, float, float]
@@ -47,7 +47,7 @@ class Contents:
 
 
 def contents(rates: Rates, inflow: float, thresholds: Thresholds, crystal_time: float) -> Contents:
-    """Steady contents = inflow × residence for equal experiences that enter at c = 0; `inflow` per unit of t."""
+    """Steady state, inflow × residence time, for identical experiences that enter at c = 0; `inflow` per unit of t."""
     flow, kept = float(non_negative("inflow", inflow)), float(non_negative("crystal_time", crystal_time))
     low, high = thresholds.tau_L, thresholds.tau_C
     reach_glass = float(time_to(rates, low, 0.0))
@@ -69,9 +69,9 @@ def _mean_between(rates: Rates, low: float, high: float, time: float) -> float:
 
 
 def selectivity(alpha: ArrayLike, tau_L: float, episode: ArrayLike, liquid_capacity: ArrayLike) -> Array:
-    """U_sel = −ln(1 − τ_L)·episode/(α·N_L): below it a first-in-first-out liquid evicts before glass is reached.
+    """U_sel = −ln(1 − τ_L)·episode/(α·N_L): a lower utility is evicted before glass by a FIFO liquid store.
 
-    For information only: with lowest-utility eviction survivors crystallise far below it.
+    For information only: with lowest-utility eviction, survivors crystallize far below it.
     """
     return np.asarray(-np.log1p(-tau_L) * np.asarray(episode) / (np.asarray(alpha) * np.asarray(liquid_capacity)))
 
@@ -82,8 +82,8 @@ def uniform_utilities(level: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What is given and wished of a memory; `design` finds its parameters. Times in environment steps."""
+class Requirements:
+    """Requirements for a memory; `design` turns them into parameters. Times are in environment steps."""
 
     inflow: float = 1.0
     """Experiences per environment step."""
@@ -92,23 +92,24 @@ class Wish:
     episode: float = 200.0
     """Environment steps between consolidations."""
     lifetime: float = 1_000_000.0
-    """For so long every crystal is kept; afterwards the store is a random sample of all crystals ever formed."""
+    """Steps during which every crystal is kept; later the store is a random sample of all crystals ever formed."""
     maturity: float | None = None
-    """Mean steps from entry to crystal; None: the lifetime."""
+    """Mean steps from insertion to crystal; None: the lifetime."""
     melt: float | None = None
-    """Steps of uninterrupted contradiction until a crystal (c = 1, U = 0) falls to glass; None: lifetime / 10."""
+    """Steps of permanent interference until a crystal (c = 1, U = 0) becomes glass; None: lifetime / 10."""
     spread: float = 0.01
     """Largest standard deviation of c."""
     thresholds: Thresholds = Thresholds()
+    """Phase thresholds."""
     utilities: Callable[[Array], Array] = uniform_utilities
-    """Quantile function of U over experiences, increasing from [0, 1] into [0, 1]."""
+    """Quantile function of U over experiences: increasing, from [0, 1] to [0, 1]."""
 
     def __post_init__(self) -> None:
         for name in ("inflow", "capacity", "episode", "lifetime", "maturity", "melt", "spread"):
             if getattr(self, name) is not None and not float(non_negative(name, getattr(self, name))) > 0:
                 raise ValueError(f"{name} must be > 0, got 0")
-        if self.capacity <= self.newcomers:
-            raise ValueError(f"capacity must exceed inflow × episode = {self.newcomers:g}, got {self.capacity}")
+        if self.capacity <= self.arrivals:
+            raise ValueError(f"capacity must exceed inflow × episode = {self.arrivals:g}, got {self.capacity}")
         least = self.capacity / self.inflow
         if self.lifetime + self.waiting <= least:
             raise ValueError(
@@ -119,28 +120,28 @@ class Wish:
             raise ValueError(f"maturity must be at least one episode of {self.episode:g} steps, got {self.waiting:g}")
 
     @property
-    def newcomers(self) -> float:
-        """Experiences that come between two consolidations."""
+    def arrivals(self) -> float:
+        """Experiences that arrive between two consolidations."""
         return self.inflow * self.episode
 
     @property
     def waiting(self) -> float:
-        """Mean steps from entry to crystal."""
+        """Mean steps from insertion to crystal."""
         return self.lifetime if self.maturity is None else self.maturity
 
     @property
     def melting(self) -> float:
-        """Steps from c = 1 to glass under contradiction."""
+        """Steps from c = 1 to glass under permanent interference."""
         return self.lifetime / 10 if self.melt is None else self.melt
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Parameters that grant a wish, and what they imply. Times in environment steps, `time_unit` in experiences.
+    """Parameters that meet `Requirements`, and what they imply. Times in environment steps, `time_unit` in experiences.
 
-    `capacity`: liquid, glass, crystal slots, all in use from `full_after` on. `promoted`: share of experiences that
-    crystallise, those of utility above `utility_floor`. `mean_c` of a crystal is where it tends to. `melting_utility`:
-    a contradicted crystal of higher utility never melts. `notes` say where the promise is weak.
+    `capacity`: liquid, glass and crystal slots, all in use from `full_after` on. `promoted`: share of experiences that
+    crystallize, those of utility above `utility_floor`. `mean_c`: mean c per phase; for crystals, its limit.
+    `melting_utility`: a contradicted crystal of higher utility never melts. `notes`: where the prediction is weak.
     """
 
     alpha: float
@@ -160,22 +161,22 @@ class Design:
 
     @property
     def full_after(self) -> float:
-        """Steps from an empty memory until the crystal store is full; no crystal is dropped before."""
+        """Steps from an empty memory until the crystal store is full; until then no crystal is dropped."""
         return self.steps_to_crystal + self.crystal_lifetime
 
     def retained(self, steps: ArrayLike) -> Array:
-        """Share of all crystals formed in the first `steps` of a run that are held then: lifetime/(steps − maturity).
+        """Share of all crystals formed in the first `steps` that is still held then: lifetime/(steps − maturity).
 
-        A full store keeps the smallest of random keys, so every crystal ever formed has this chance, old or new; one
-        held at s is still held at t > s with retained(t)/retained(s). There is no typical lifetime: what a full store
-        holds at s has a half-life of s − maturity, the time in which crystals have been forming. (With overflow
-        "frozen" the first to come stay instead, and from `full_after` on nobody is admitted.)
+        A full store keeps the smallest random keys, so this is the probability for every crystal ever formed, old or
+        new; one held at s is still held at t > s with probability retained(t)/retained(s). There is no typical
+        lifetime: crystals held at s have a half-life of s − maturity, the time during which crystals have formed.
+        (With overflow "frozen" the first crystals stay, and none is admitted after `full_after`.)
         """
         formed = np.asarray(non_negative("steps", steps)) - self.steps_to_crystal
         return np.asarray(self.crystal_lifetime / np.maximum(formed, self.crystal_lifetime))
 
     def params(self, **changes: Any) -> CrystalParams:
-        """The design as parameters of a `CrystalMemory` of the wished capacity; everything else as by default."""
+        """`CrystalParams` for a memory of the required capacity; all other fields keep their defaults."""
         given: dict[str, Any] = {
             "alpha": self.alpha,
             "beta": self.beta,
@@ -190,70 +191,74 @@ class Design:
         return CrystalParams(**{**given, **changes})
 
 
-def design(wish: Wish) -> Design:
-    """Rates and capacities such that all three phases are just full and the crystals fill in the wished lifetime.
+def design(needs: Requirements) -> Design:
+    """Rates and capacities such that all phases are just full and the crystal store fills up within the lifetime.
 
-    Little: capacity = newcomers·(1 − promoted) + inflow·promoted·(maturity + lifetime): the newcomers of one episode
-    wait in liquid to be evaluated, even those that are then the first to go. The liquid evicts its lowest utilities, so
-    the best `promoted` share survives; without interference an experience of utility U needs −ln(1 − τ)/(αU) to reach
-    τ, and half an episode more until the next consolidation sees it. The mean of 1/U over survivors turns the wished
-    maturity into α. β follows from the wished melting time, σ from the wished spread.
+    By Little's law, capacity = arrivals·(1 − promoted) + inflow·promoted·(maturity + lifetime): the arrivals of one
+    episode stay in liquid until they are evaluated, even those evicted right afterwards. Liquid evicts the lowest
+    utilities, so the best `promoted` share survives. Without interference, an experience of utility U takes
+    −ln(1 − τ)/(αU) to reach τ, plus half an episode on average until the next consolidation. α follows from the
+    maturity and the mean of 1/U over survivors, β from the melting time, σ from the spread.
     """
-    promoted = (wish.capacity - wish.newcomers) / (wish.inflow * (wish.waiting + wish.lifetime) - wish.newcomers)
-    flow, unseen = wish.inflow * promoted, wish.newcomers * (1 - promoted)
-    floor, slowness = _survivors(wish.utilities, promoted)
-    to_glass, to_crystal = -np.log1p(-wish.thresholds.tau_L), -np.log1p(-wish.thresholds.tau_C)
-    climb = wish.waiting - wish.episode / 2
-    alpha = to_crystal * slowness * wish.episode / climb
-    reach_glass = climb * to_glass / to_crystal + wish.episode / 2
-    crystal, glass = max(1, round(flow * wish.lifetime)), round(flow * (wish.waiting - reach_glass))
-    liquid = wish.capacity - crystal - glass
-    edge = wish.thresholds.tau_C - wish.thresholds.band
-    beta = -np.log(edge) * wish.episode / wish.melting
-    low, middle, high = contents(Rates(alpha * floor, 0.0, 0.0), 1.0, wish.thresholds, 0.0).mean
+    promoted = (needs.capacity - needs.arrivals) / (needs.inflow * (needs.waiting + needs.lifetime) - needs.arrivals)
+    flow, unseen = needs.inflow * promoted, needs.arrivals * (1 - promoted)
+    floor, slowness = _survivors(needs.utilities, promoted)
+    to_glass, to_crystal = -np.log1p(-needs.thresholds.tau_L), -np.log1p(-needs.thresholds.tau_C)
+    climb = needs.waiting - needs.episode / 2
+    alpha = to_crystal * slowness * needs.episode / climb
+    reach_glass = climb * to_glass / to_crystal + needs.episode / 2
+    crystal, glass = max(1, round(flow * needs.lifetime)), round(flow * (needs.waiting - reach_glass))
+    liquid = needs.capacity - crystal - glass
+    edge = needs.thresholds.tau_C - needs.thresholds.band
+    beta = -np.log(edge) * needs.episode / needs.melting
+    low, middle, high = contents(Rates(alpha * floor, 0.0, 0.0), 1.0, needs.thresholds, 0.0).mean
     return Design(
         alpha=float(alpha),
         beta=float(beta),
-        sigma=wish.spread * _noise_of_unit_spread(float(alpha) * floor),
-        time_unit=max(1, round(wish.newcomers)),
+        sigma=needs.spread * _noise_of_unit_spread(float(alpha) * floor),
+        time_unit=max(1, round(needs.arrivals)),
         capacity=(liquid, glass, crystal),
         promoted=promoted,
         utility_floor=floor,
-        crystal_lifetime=wish.lifetime,
+        crystal_lifetime=needs.lifetime,
         steps_to_glass=float(reach_glass),
-        steps_to_crystal=wish.waiting,
+        steps_to_crystal=needs.waiting,
         mean_c=(low * (1 - unseen / liquid), middle, high),
         melting_utility=float(min(1.0, beta * edge / (alpha * (1 - edge)))),
-        thresholds=wish.thresholds,
-        notes=_notes(wish, reach_glass, liquid),
+        thresholds=needs.thresholds,
+        notes=_notes(needs, reach_glass, liquid),
     )
 
 
 def _noise_of_unit_spread(gain: float) -> float:
-    """σ/spread for c that climbs from 0 without loss: its variance σ²/gain·(x − x² + x²·ln x), x = 1 − mean, is largest
-    where 1 − x + 2x·ln x = 0, and σ²/gain·x(1 − x)/2 there.
+    """σ/spread for c rising from 0 without loss.
+
+    The variance σ²/gain·(x − x² + x²·ln x), x = 1 − mean, is largest where 1 − x + 2x·ln x = 0; there it is
+    σ²/gain·x(1 − x)/2.
     """
     x = np.exp(0.5 + lambertw(-np.exp(-0.5) / 2, -1).real)
     return float(np.sqrt(2 * gain / (x * (1 - x))))
 
 
 def _survivors(utilities: Callable[[Array], Array], promoted: float) -> tuple[float, float]:
-    """Lowest utility among the best `promoted` share, and the mean of 1/U over that share."""
+    """Lowest utility in the best `promoted` share, and the mean of 1/U over that share."""
     node, weight = np.polynomial.legendre.leggauss(64)
     level = 1 - promoted + promoted * (node + 1) / 2
     best = unit("utilities", utilities(level))
     floor = float(utilities(np.array(1 - promoted)))
     if floor <= 0:
-        raise ValueError("utilities must be positive over the promoted share: an experience of utility 0 never rises")
+        raise ValueError(
+            "utilities must be positive over the promoted share: an experience of utility 0 never crystallizes"
+        )
     return floor, float(np.sum(weight / best) / 2)
 
 
-def _notes(wish: Wish, reach_glass: float, liquid: int) -> tuple[str, ...]:
+def _notes(needs: Requirements, reach_glass: float, liquid: int) -> tuple[str, ...]:
     notes = []
-    if reach_glass < 5 * wish.episode:
-        notes.append(f"glass is reached in {reach_glass / wish.episode:.1f} consolidations: consolidate more often")
-    if wish.newcomers > 0.3 * liquid:
-        notes.append("one episode brings more than a third of the liquid slots: occupation will swing")
-    if wish.melting > wish.lifetime:
-        notes.append("melting is slower than the lifetime: the store fills before contradicted crystals melt")
+    if reach_glass < 5 * needs.episode:
+        notes.append(f"glass is reached in {reach_glass / needs.episode:.1f} consolidations: consolidate more often")
+    if needs.arrivals > 0.3 * liquid:
+        notes.append("one episode fills more than a third of the liquid slots: occupancy will fluctuate")
+    if needs.melting > needs.lifetime:
+        notes.append("melting takes longer than the lifetime: the store is full before contradicted crystals melt")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""The law an experience settles into: a Beta law, an atom, or two atoms (Thm stationary with its conditions)."""
+"""The stationary distribution of c: a Beta distribution, one atom or two (Thm stationary with its conditions)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from crystalrl.theory.rates import Array, Rates, unit
 Boundary = Literal["entrance", "regular", "exit", "unreachable"]
 BOUNDARIES: dict[Boundary, str] = {
     "entrance": "never hit after time 0",
-    "regular": "hit in finite time, left at once",
-    "exit": "hit in finite time and kept: absorbing",
+    "regular": "hit in finite time, left immediately",
+    "exit": "hit in finite time, absorbing",
     "unreachable": "approached, never hit (no noise)",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Stationary:
-    """Limit law of c(t). Either `shapes` = (A, B) of a Beta law, or `atoms` = ((place, mass), …); never both.
+    """Limit distribution of c(t): `shapes` (A, B) of a Beta distribution, or `atoms` ((place, mass), …); never both.
 
-    `mode` is the interior maximum, None when the density has none. `lower` and `upper` class the ends (Feller).
+    `mode` is the interior maximum, None if there is none. `lower` and `upper` are Feller's classes of the ends.
     """
 
     shapes: tuple[float, float] | None
@@ -44,7 +44,7 @@ class Stationary:
         return np.asarray(sum(mass * (x >= place) for place, mass in self.atoms) + 0.0 * x)
 
     def pdf(self, x: ArrayLike) -> Array:
-        """Density of the continuous part: zero everywhere for a law of atoms."""
+        """Density of the continuous part: zero everywhere if there are only atoms."""
         x = unit("x", x)
         if self.shapes is None:
             return np.zeros_like(x)
@@ -78,7 +78,7 @@ def boundary(shape: float | None) -> Boundary:
 
 
 def stationary(rates: Rates, c0: float | None = None) -> Stationary:
-    """The limit law. `c0` is needed only when gain = loss = 0, where the limit depends on the start."""
+    """The stationary distribution. `c0` is needed only if gain = loss = 0, where the limit depends on the start."""
     if rates.rate == 0:
         return _neutral(rates, c0)
     target = rates.target
@@ -94,7 +94,7 @@ def stationary(rates: Rates, c0: float | None = None) -> Stationary:
 
 def _neutral(rates: Rates, c0: float | None) -> Stationary:
     if c0 is None:
-        raise ValueError("the limit law depends on the start when gain = loss = 0: pass c0 in [0, 1]")
+        raise ValueError("the limit depends on the start when gain = loss = 0: pass c0 in [0, 1]")
     start = float(unit("c0", c0))
     if rates.noise == 0:
         return Stationary(None, ((start, 1.0),), start, 0.0, start, boundary(None), boundary(None))
@@ -103,7 +103,7 @@ def _neutral(rates: Rates, c0: float | None) -> Stationary:
 
 
 def occupancy(law: Stationary, liquid_below: float, crystal_above: float) -> Occupancy:
-    """Shares of time in each phase when phases follow c alone; the buffers, with hysteresis, lag behind."""
+    """Shares of time in each phase if c alone decides the phase; with hysteresis, buffers lag behind."""
     low, high = float(unit("tau_L", liquid_below)), float(unit("tau_C", crystal_above))
     if not low < high:
         raise ValueError(f"tau_L must be below tau_C, got {low:g} and {high:g}")

@@ -1,7 +1,7 @@
-"""The law of c(t) from a known start: Jacobi series, else the Beta law with the exact two moments, else a bound.
+"""Distribution of c(t) from a known start: Jacobi series, else a Beta with the exact mean and variance, else a bound.
 
-`method` says which one answered: "point" (no randomness, or less than float64 resolves), "series", "matched" (Beta with
-the exact mean and variance) or "bound" (a far tail: the true value lies between 0 and the value given).
+`method` says which: "point" (no randomness, or less than float64 resolves), "series", "matched" (the Beta) or "bound"
+(a far tail: the exact tail probability lies between 0 and the one given).
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from crystalrl.theory import beta, bounds, expansions, moments
 from crystalrl.theory.rates import Array, Rates, non_negative, unit
 
 FAR_TAIL = 1e-8
+"""Tail probabilities of the matched Beta below this are replaced by a bound."""
 SERIES_TOLERANCE = 1e-6
 CERTAIN = 1e-30
+"""Variance below which c(t) counts as a point."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`value`, the `method` that gave it and its estimated absolute `error`, all of one shape."""
+    """`value`, the `method` that gave it, and its estimated absolute `error`, all of the same shape."""
 
     value: Array
     method: NDArray[np.str_]
@@ -41,7 +43,7 @@ def cdf(rates: Rates, x: ArrayLike, t: ArrayLike, c0: ArrayLike) -> Answer:
 
 
 def _strictly_below(rates: Rates, x: Array, t: Array, c0: Array) -> Answer:
-    """P[c(t) < x]. Differs from the CDF only at atoms; the mirror of an absorbing bottom needs it."""
+    """P[c(t) < x]. Differs from the CDF only at atoms; needed when the law is mirrored."""
     shape = x.shape
     x, t, c0 = x.ravel(), t.ravel(), c0.ravel()
     centre, spread = moments.mean(rates, t, c0), moments.variance(rates, t, c0)
@@ -52,7 +54,9 @@ def _strictly_below(rates: Rates, x: Array, t: Array, c0: Array) -> Answer:
         series, rounding = expansions.distribution(rates, x[random], t[random], c0[random])
         good = rounding <= SERIES_TOLERANCE
         fallback = _matched_cdf(rates, x[random], t[random], c0[random])
-        value[random] = np.where(good, np.clip(series, 0, 1), fallback.value)  # clip: rounding only, in `error`
+        value[random] = np.where(
+            good, np.clip(series, 0, 1), fallback.value
+        )  # clips rounding only, which `error` covers
         method[random] = np.where(good, "series", fallback.method)
         error[random] = np.where(good, rounding, fallback.error)
     if rates.gain > 0:
@@ -74,19 +78,19 @@ def _matched_cdf(rates: Rates, x: Array, t: Array, c0: Array) -> Answer:
 
 
 def matched_shapes(rates: Rates, t: Array, c0: Array) -> tuple[Array, Array]:
-    """Shapes of the Beta law with the exact mean and variance of c(t), for random c(t)."""
+    """Shapes of the Beta distribution with the exact mean and variance of c(t), which must be random."""
     centre, rest = moments.mean(rates, t, c0), moments.mean(rates.mirrored, t, 1 - c0)
     spread = moments.variance(rates, t, c0)
-    # Rounding can push the variance past its limit m(1 − m), a coin between the ends; the floor keeps shapes positive.
+    # Rounding can push the variance past its maximum m(1 − m), all mass at the ends; the floor keeps shapes positive.
     concentration = np.maximum(centre * rest / spread - 1, 1e-12)
     return np.maximum(centre * concentration, 1e-290), np.maximum(rest * concentration, 1e-290)
 
 
 def matched_error(rates: Rates, t: Array, c0: Array) -> Array:
-    """Estimated largest CDF error of the matched Beta law, for flat arrays of random c(t).
+    """Estimated largest CDF error of the matched Beta distribution, for flat arrays of random c(t).
 
-    The first two Edgeworth terms of its wrong skewness and kurtosis, doubled; the exact ones are known. Beside an end
-    (a matched shape below 2) Edgeworth is silent and the largest error ever seen there, a quarter, is reported.
+    Twice the Edgeworth terms of its errors in skewness and kurtosis, whose exact values are known. Near an end (a
+    matched shape below 2) the Edgeworth expansion fails; the largest error observed there, ¼, is reported.
     """
     pairs, place = np.unique(np.stack([t, c0]), axis=1, return_inverse=True)
     t, c0 = pairs
@@ -102,7 +106,7 @@ def matched_error(rates: Rates, t: Array, c0: Array) -> Array:
 
 
 def pdf(rates: Rates, x: ArrayLike, t: ArrayLike, c0: ArrayLike) -> Answer:
-    """Density of the continuous part of c(t); atoms carry the rest. ∞ where c(t) is certain to be x."""
+    """Density of the continuous part of c(t); atoms carry the rest. ∞ where c(t) = x for certain."""
     x, t, c0 = np.broadcast_arrays(unit("x", x), non_negative("t", t), unit("c0", c0))
     if rates.gain == 0 < rates.loss:
         return pdf(rates.mirrored, 1 - x, t, 1 - c0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -10,9 +10,20 @@ import torch
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, Transition
 
 
-def memory_of(capacity: int = 64, params: CrystalParams | None = None, **options: Any) -> CrystalMemory:
+class WithLists(CrystalMemory):
+    """Keeps neighbour lists even when it is small."""
+
+    exact_up_to: ClassVar[dict[str, int]] = {"cpu": 16, "cuda": 16}
+
+
+def memory_of(
+    capacity: int = 64,
+    params: CrystalParams | None = None,
+    kind: type[CrystalMemory] = CrystalMemory,
+    **options: Any,
+) -> CrystalMemory:
     storage: dict[str, Any] = {"obs": (2,), "action": 3, "seed": 0, **options}
-    return CrystalMemory(capacity, params=params, **storage)
+    return kind(capacity, params=params, **storage)
 
 
 def stream(count: int, seed: int = 0, envs: int = 1, lead: tuple[int, ...] | None = None, **fields: Any) -> Any:

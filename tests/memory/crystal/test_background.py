@@ -8,18 +8,19 @@ import pytest
 import torch
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation
-from crystalrl.memory.crystal import memory as crystal
 from crystalrl.memory.crystal.background import Background
 from crystalrl.types import Evaluate
 from tests.experience import assert_same_state
-from tests.memory.crystal.experience import memory_of, stream, with_output
+from tests.memory.crystal.experience import WithLists, memory_of, stream, with_output
 
 PARAMS = CrystalParams.anchored(time_unit=40, alpha=0.4)
 
 
-def lived(background: bool, slow: float = 0.0, lag: int = 13) -> CrystalMemory:
+def lived(
+    background: bool, slow: float = 0.0, lag: int = 13, kind: type[CrystalMemory] = CrystalMemory
+) -> CrystalMemory:
     """A life with consolidations in the background, or with plans made and applied by hand at the same steps."""
-    memory = memory_of(200, PARAMS, anchor={"q": (2,)})
+    memory = memory_of(200, PARAMS, kind, anchor={"q": (2,)})
 
     def critic() -> Evaluate:
         def evaluate(batch: Batch) -> Evaluation:
@@ -52,15 +53,16 @@ def lived(background: bool, slow: float = 0.0, lag: int = 13) -> CrystalMemory:
 
 @pytest.mark.parametrize("lists", [False, True])
 def test_it_is_the_plan_of_one_step_applied_at_another_however_long_it_takes(
-    lists: bool, monkeypatch: pytest.MonkeyPatch
+    lists: bool,
 ) -> None:
     if lists:
         pytest.importorskip("faiss")
-        monkeypatch.setattr(crystal, "EXACT", {"cpu": 16})
-    by_hand = lived(False)
-    assert int(by_hand.turns) > 8
+    kind = WithLists if lists else CrystalMemory
+    by_hand = lived(False, kind=kind)
+    assert (by_hand.neighbours.graph is not None) == lists
+    assert int(by_hand.consolidations) > 8
     for slow in (0.0, 0.02):
-        assert_same_state(by_hand.state_dict(), lived(True, slow).state_dict())
+        assert_same_state(by_hand.state_dict(), lived(True, slow, kind=kind).state_dict())
 
 
 def test_a_critic_that_fails_says_so_when_its_plan_is_wanted_and_changes_nothing() -> None:
@@ -71,7 +73,7 @@ def test_a_critic_that_fails_says_so_when_its_plan_is_wanted_and_changes_nothing
         helper.step()
     with pytest.raises(ValueError, match="output"):
         helper.finish()
-    assert int(memory.turns) == 0
+    assert int(memory.consolidations) == 0
     memory.check()
 
 

@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, Transition
-from crystalrl.memory.crystal.utility import masked_quantile, scaled_error
-from crystalrl.memory.neighbours import exact as neighbours
+from crystalrl.memory.crystal.consolidate import back_up, scaled_error
+from crystalrl.memory.crystal.novelty import masked_quantile
+from crystalrl.memory.neighbours.exact import Near
+from crystalrl.memory.neighbours.features import flatten
 from crystalrl.memory.sampling.strata import quotas
 from tests.memory.crystal.experience import by_reward, feed, memory_of, stream, with_output
 
@@ -487,7 +489,7 @@ def test_neighbours_are_found_in_full_precision_whatever_the_process_has_chosen(
 
     def features(obs: Any) -> torch.Tensor:
         seen.append(torch.get_float32_matmul_precision())
-        return neighbours.flatten(obs)
+        return flatten(obs)
 
     memory = memory_of(64, CrystalParams.anchored(), features=features)
     feed(memory, 64)
@@ -500,3 +502,34 @@ def test_neighbours_are_found_in_full_precision_whatever_the_process_has_chosen(
     finally:
         torch.set_float32_matmul_precision(before)
     assert "highest" in seen
+
+
+def test_interference_is_backed_up_to_the_past_of_a_contradicted_experience_one_step_per_sweep() -> None:
+    """A chain 0 → 1 → 2 → 3 whose end is contradicted."""
+    near = Near(torch.tensor([[[1], [2], [3], [0]]]), torch.ones(1, 4, 1, dtype=torch.bool))
+    flagged, alive = torch.tensor([[False, False, False, True]]), torch.ones(1, 4, dtype=torch.bool)
+    alive[0, 3] = False
+    assert back_up(flagged, near, alive, 0.5, 15).tolist() == [[0.125, 0.25, 0.5, 1.0]]
+    assert back_up(flagged, near, alive, 0.5, 2).tolist() == [[0.0, 0.25, 0.5, 1.0]]
+
+
+def test_termination_stops_the_backup() -> None:
+    near = Near(torch.tensor([[[1], [2], [3], [0]]]), torch.ones(1, 4, 1, dtype=torch.bool))
+    flagged, alive = torch.tensor([[False, False, False, True]]), torch.tensor([[True, False, True, True]])
+    assert back_up(flagged, near, alive, 0.5, 15).tolist() == [[0.0, 0.0, 0.5, 1.0]]
+
+
+def test_a_warm_backup_reaches_the_same_value_sweep_by_sweep() -> None:
+    near = Near(torch.tensor([[[1], [2], [3], [0]]]), torch.ones(1, 4, 1, dtype=torch.bool))
+    flagged, alive = torch.tensor([[False, False, False, True]]), torch.tensor([[True, True, True, False]])
+    last = torch.zeros(1, 4)
+    for _ in range(3):
+        last = back_up(flagged, near, alive, 0.5, 1, last)
+    assert last.tolist() == back_up(flagged, near, alive, 0.5, 15).tolist()
+
+
+def test_a_warm_backup_decays_slowly_between_experiences_that_are_each_others_future() -> None:
+    near, alive = Near(torch.tensor([[[1], [0]]]), torch.ones(1, 2, 1, dtype=torch.bool)), torch.ones(1, 2).bool()
+    nothing = torch.zeros(1, 2, dtype=torch.bool)
+    assert back_up(nothing, near, alive, 0.9, 2, torch.ones(1, 2)).tolist()[0] == pytest.approx([0.81, 0.81])
+    assert back_up(nothing, near, alive, 0.9, 2).tolist() == [[0, 0]]

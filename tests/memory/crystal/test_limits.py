@@ -101,7 +101,7 @@ def test_gate_zero_switches_learning_rate_modulation_off() -> None:
 def test_interference_none_flags_nothing() -> None:
     memory, report = grown(interference="none")
     assert report.values["contradicted"][0] == 0
-    assert float(memory.ledger.suspicion.max()) == 0
+    assert float(memory.ledger.interference.max()) == 0
     CrystalParams.anchored(interference="none")
 
 
@@ -173,6 +173,6 @@ def test_downstream_random_changes_the_value_and_nothing_else(base: CrystalParam
         seen[how] = memory.ledger
     one, other = seen["neighbours"], seen["random"]
     assert torch.equal(one.error, other.error)
-    assert torch.equal(one.suspicion, other.suspicion)
-    assert float(one.suspicion.max()) > 0
+    assert torch.equal(one.interference, other.interference)
+    assert float(one.interference.max()) > 0
     assert not torch.equal(one.utility, other.utility)

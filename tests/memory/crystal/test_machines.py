@@ -249,7 +249,7 @@ class Machine(RuleBasedStateMachine):
             if slots:
                 self.compare_state(lane, held, [twin.slots[s] for s in slots], slots)
             room = min(len(t.writable()) for t in self.twins)
-            self.memory.ledger.enqueue()
+            self.memory.ledger.rebuild_queue()
             queue = self.memory.ledger.queue[lane, :room].tolist()
             assert queue == twin.writable()[:room]
 
@@ -258,7 +258,7 @@ class Machine(RuleBasedStateMachine):
         np.testing.assert_array_equal(held["reward"].numpy(), [e.data.reward for e in items])
         assert held["phase"].tolist() == [("liquid", "glass", "crystal").index(e.phase) + 1 for e in items]
         ledger = self.memory.ledger
-        for name in ("c", "utility", "error", "suspicion", "streak", "birth"):
+        for name in ("c", "utility", "error", "interference", "streak", "birth"):
             wanted = [getattr(e, name) for e in items]
             np.testing.assert_allclose(
                 getattr(ledger, name)[lane, slots].numpy(), wanted, rtol=2e-4, atol=1e-5, err_msg=name

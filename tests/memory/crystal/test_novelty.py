@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from crystalrl import CrystalMemory, CrystalParams, Transition
-from crystalrl.memory.crystal.density import NOTE
+from crystalrl.memory.crystal.novelty import NOTE
 from tests.memory.crystal.experience import by_reward
 
 

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from crystalrl import CrystalMemory, CrystalParams, Transition
+from crystalrl.memory.crystal.consolidate import plan
+from crystalrl.memory.crystal.evaluate import evaluate_all
 from tests.experience import assert_same_state
-from tests.memory.crystal.experience import by_reward, feed, memory_of, snapshot, with_output
+from tests.memory.crystal.experience import WithLists, by_reward, feed, memory_of, snapshot, with_output
 
 PRESETS = {
     "default": CrystalParams(time_unit=20, every=30, slices=2),
@@ -17,8 +19,8 @@ PRESETS = {
 }
 
 
-def lived(params: CrystalParams) -> CrystalMemory:
-    memory = memory_of(64, params, anchor={"q": (2,)})
+def lived(params: CrystalParams, kind: type[CrystalMemory] = CrystalMemory) -> CrystalMemory:
+    memory = memory_of(64, params, anchor={"q": (2,)}, kind=kind)
     for turn in range(6):
         feed(memory, 20, seed=turn)
         memory.consolidate(with_output)
@@ -31,21 +33,55 @@ def test_a_plan_changes_nothing_and_applied_it_is_the_consolidation(preset: str)
     memory, other = lived(PRESETS[preset]), lived(PRESETS[preset])
     before = snapshot(memory)
     memory.plan(with_output)
-    plan = memory.plan(with_output)
+    planned = memory.plan(with_output)
     assert_same_state(before, memory.state_dict())
-    one, two = memory.apply(plan), other.consolidate(with_output)
+    one, two = memory.apply(planned), other.consolidate(with_output)
     assert_same_state(memory.state_dict(), other.state_dict())
     for name, value in one.values.items():
         assert torch.equal(value.nan_to_num(-1), two.values[name].nan_to_num(-1)), name
     memory.check()
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_plan_changes_nothing_where_neighbour_lists_are_kept(again: bool) -> None:
+    """The whole memory before and after, its lists and their index among them."""
+    pytest.importorskip("faiss")
+    memory, other = (lived(PRESETS["anchored"], WithLists) for _ in range(2))
+    before = memory.state_dict()
+    assert any(name.startswith("vicinity.") for name in before)
+    planned = memory.plan(with_output)
+    if again:
+        planned = memory.plan(with_output)
+    assert_same_state(before, memory.state_dict())
+    memory.apply(planned)
+    other.consolidate(with_output)
+    assert_same_state(memory.state_dict(), other.state_dict())
+    for each in (memory, other):
+        feed(each, 20, seed=3)
+        each.consolidate(with_output)
+    assert_same_state(memory.state_dict(), other.state_dict())
+
+
+def test_planning_from_a_snapshot_is_a_pure_function() -> None:
+    pytest.importorskip("faiss")
+    memory = lived(PRESETS["anchored"], WithLists)
+    snapshot = memory.snapshot()
+    critic, nearby = evaluate_all(snapshot, with_output), memory.neighbours.refresh(snapshot)
+    before = memory.state_dict()
+    one, two = (plan(snapshot, critic, nearby) for _ in range(2))
+    assert_same_state(before, memory.state_dict())
+    assert_same_state(vars(snapshot.columns), vars(memory.snapshot().columns))
+    assert_same_state(vars(one.columns), vars(two.columns))
+    assert torch.equal(one.phase, two.phase)
+    assert_same_state(one.anchors, two.anchors)
+
+
 def test_what_was_rewritten_since_the_plan_stays_as_it_is() -> None:
     memory, other = lived(PRESETS["anchored"]), lived(PRESETS["anchored"])
-    plan = memory.plan(with_output)
+    planned = memory.plan(with_output)
     written = torch.tensor(feed(memory, 7, seed=11))
     weight = memory.ledger.tree.weight[0, written].clone()
-    memory.apply(plan)
+    memory.apply(planned)
     other.consolidate(with_output)
     memory.check()
     assert (memory.ledger.phase[0, written] == 1).all()
@@ -54,7 +90,7 @@ def test_what_was_rewritten_since_the_plan_stays_as_it_is() -> None:
     assert torch.equal(memory.ledger.tree.weight[0, written], weight)
     rest = torch.ones(64, dtype=torch.bool)
     rest[written] = False
-    for name in ("c", "utility", "phase", "suspicion", "flags", "updated", "streak"):
+    for name in ("c", "utility", "phase", "interference", "flags", "updated", "streak"):
         assert torch.equal(getattr(memory.ledger, name)[0, rest], getattr(other.ledger, name)[0, rest]), name
     assert torch.equal(memory.anchors["q"][0, rest], other.anchors["q"][0, rest])
     assert memory.steps == 7  # given since the plan: they count for the next consolidation
@@ -66,22 +102,22 @@ def test_what_was_rewritten_since_the_plan_stays_as_it_is() -> None:
 def test_what_was_pinned_since_the_plan_is_not_evicted() -> None:
     memory = memory_of(64, CrystalParams(alpha=0.0, sigma=0.0, interference="none"))
     feed(memory, 60)
-    plan = memory.plan(by_reward)
-    gone = (plan.phase[0] == 0) & (memory.ledger.phase[0] > 0)
+    planned = memory.plan(by_reward)
+    gone = (planned.phase[0] == 0) & (memory.ledger.phase[0] > 0)
     assert gone.any()
     memory.pin(gone.nonzero()[:1, 0])
-    memory.apply(plan)
+    memory.apply(planned)
     assert memory.ledger.phase[0, gone].tolist() == [1] + [0] * (int(gone.sum()) - 1)
     memory.check()
 
 
 def test_a_plan_from_before_another_consolidation_is_refused() -> None:
     memory = lived(PRESETS["anchored"])
-    plan = memory.plan(with_output)
+    planned = memory.plan(with_output)
     memory.consolidate(with_output)
     before = snapshot(memory)
     with pytest.raises(RuntimeError, match="another"):
-        memory.apply(plan)
+        memory.apply(planned)
     assert_same_state(before, memory.state_dict())
 
 
@@ -95,9 +131,9 @@ def test_empty_slots_of_a_large_memory_change_nothing() -> None:
             for _ in range(50):
                 obs = source.normal(size=2).astype(np.float32)
                 memory.add(Transition(obs, 1, float(source.normal()), obs, False))
-        plan = large.plan(by_reward)
-        assert plan.phase.shape == (1, 4096)
-        large.apply(plan)
+        planned = large.plan(by_reward)
+        assert planned.phase.shape == (1, 4096)
+        large.apply(planned)
         small.consolidate(by_reward)
         for name in ("c", "utility", "phase"):
             assert torch.equal(getattr(large.ledger, name)[0, :9000], getattr(small.ledger, name)[0]), name

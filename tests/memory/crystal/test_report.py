@@ -12,7 +12,6 @@ import torch
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Transition
 from crystalrl.memory.crystal.report import Consolidation, effective_contexts, health
-from crystalrl.memory.neighbours.graph import Vicinity
 from tests.memory.crystal.experience import by_reward, feed, memory_of, stream, with_output
 
 STAGES = {"evaluate", "neighbours", "utility", "interference", "crystallization", "moves", "apply", "report"}
@@ -182,5 +181,5 @@ def test_a_full_store_of_one_context_is_warned_of() -> None:
 def test_ledger_and_lists_take_at_most_160_bytes_per_experience(params: CrystalParams) -> None:
     """Without payload, anchors and copies of vectors; a memory large enough that sums and padding hardly count."""
     memory = CrystalMemory(100_000, obs=(3,), action=(2,), params=params, seed=0)
-    lists = Vicinity(memory)
-    assert memory.nbytes - memory.arena.nbytes + lists.list_bytes <= 160 * memory.capacity
+    graph = memory.neighbours.empty_graph(memory.arena)
+    assert memory.nbytes - memory.arena.nbytes + graph.list_bytes <= 160 * memory.capacity

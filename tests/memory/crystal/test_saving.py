@@ -147,12 +147,12 @@ def test_clear_forgets_all_but_clock_and_random_streams() -> None:
     batch = memory.sample(8)
     memory.update(batch.index, torch.full((8,), 100.0))
     memory.consolidate(with_output)
-    time, turns = memory.time.clone(), memory.turns.clone()
+    time, turns = memory.time.clone(), memory.consolidations.clone()
     memory.clear()
     memory.check()
     assert len(memory) == 0
     assert float(memory.ledger.highest) == 1.0
     assert int(memory.grid.count.sum()) == 0
     assert torch.equal(memory.time, time)
-    assert torch.equal(memory.turns, turns)
+    assert torch.equal(memory.consolidations, turns)
     assert feed(memory, 3) == [0, 1, 2]

@@ -11,7 +11,7 @@ from rich.progress import track
 from rich.table import Table
 
 from crystalrl.cli.theory.options import Claims, Guide, Show
-from crystalrl.theory import Wish, claims, design
+from crystalrl.theory import Requirements, claims, design
 
 VERDICT_STYLE = {
     "true": "green",
@@ -23,26 +23,27 @@ VERDICT_STYLE = {
 
 
 def show(options: Show, console: Console) -> None:
-    """Summary, a plot in the terminal and, if asked, a figure."""
-    from crystalrl.cli.theory import plots, terminal
+    """A summary and a plot in the terminal; optionally a figure."""
+    from crystalrl.cli.theory import terminal
+    from crystalrl.report import theory_figures
 
-    options.thresholds  # noqa: B018  refuses impossible thresholds before anything is printed
+    thresholds = options.thresholds  # validated before anything is printed
     console.print(terminal.summary(options))
     console.print(terminal.path_plot(options))
     if options.plot is not None:
-        plots.draw_show(options, options.plot)
+        theory_figures.draw_law(options.law, options.c0, thresholds, options.end, options.plot)
         console.print(f"wrote {options.plot}")
 
 
-def design_memory(wish: Wish, console: Console) -> None:
-    """Parameters from wishes."""
+def design_memory(needs: Requirements, console: Console) -> None:
+    """Parameters that meet requirements."""
     from crystalrl.cli.theory import terminal
 
-    console.print(terminal.design_table(design(wish)))
+    console.print(terminal.design_table(design(needs)))
 
 
 def check_claims(options: Claims, console: Console) -> None:
-    """The ledger on the terminal, or as a page."""
+    """The claims with their evidence, in the terminal or as a page."""
     evidence = claims.with_evidence(options.verdict)
     rows = list(track(evidence, "checking", claims.count(options.verdict), console=console, transient=True))
     if options.write is not None:
@@ -73,14 +74,14 @@ def write_guide(options: Guide, console: Console) -> None:
 
 COMMANDS: dict[type, tuple[str, Callable[[Any, Console], None]]] = {
     Show: ("show", show),
-    Wish: ("design", design_memory),
+    Requirements: ("design", design_memory),
     Claims: ("claims", check_claims),
     Guide: ("guide", write_guide),
 }
 
 
 def main(argv: Sequence[str] | None = None, console: Console | None = None) -> int:
-    """Run one command; 0 on success, 2 when the input is refused."""
+    """Run one command and return its exit code: 0, or 2 for invalid input."""
     import tyro
 
     choices: Any = None

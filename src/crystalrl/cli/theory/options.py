@@ -1,4 +1,4 @@
-"""Options of each command: one frozen dataclass, read by the command line and by tests alike."""
+"""Options of each command, as frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from crystalrl.theory.claims import Verdict
 
 @dataclass(frozen=True)
 class Show:
-    """Summarise one law: limit, times, forgetting, and how c moves."""
+    """Summarise one law: limit, times, forgetting, and the path of c."""
 
     alpha: float = 0.05
     """Consolidation rate per unit of t (one consolidation)."""
     beta: float = 0.005
     """Decrystallization rate under interference."""
     sigma: float = 0.005
-    """Noise; 0 for none."""
+    """Noise; 0: none."""
     utility: float = 0.5
-    """U in [0, 1]."""
+    """Utility U in [0, 1]."""
     interference: float = 0.1
-    """I in [0, 1]."""
+    """Interference I in [0, 1]."""
     leak: float = 0.0
-    """Loss rate that acts without interference."""
+    """Loss rate without interference."""
     c0: float = 0.0
-    """Where c starts."""
+    """Initial c."""
     tau_L: float = 0.3
-    """Liquid below, glass above."""
+    """Threshold between liquid and glass."""
     tau_C: float = 0.7
-    """Crystal above."""
+    """Threshold between glass and crystal."""
     horizon: float | None = None
-    """Last time shown; by default five relaxation times."""
+    """Last time shown; default: five relaxation times."""
     steps: float = 200.0
-    """Environment steps per unit of t, for the times given in steps."""
+    """Environment steps per unit of t, to convert times to steps."""
     plot: Path | None = None
-    """Write the figure here: .png or .svg."""
+    """File for the figure: .png or .svg."""
 
     @property
     def law(self) -> Crystallization:
@@ -59,17 +59,17 @@ class Show:
 
 @dataclass(frozen=True)
 class Claims:
-    """Every claim of the paper with its verdict, evidence computed now, and a replacement."""
+    """Every claim of the paper with a verdict, computed evidence, and a corrected statement."""
 
     verdict: Verdict | None = None
-    """Only claims with this verdict."""
+    """Show only claims with this verdict."""
     write: Path | None = None
-    """Write the ledger as Markdown here instead of printing it."""
+    """Markdown file to write, instead of printing."""
 
 
 @dataclass(frozen=True)
 class Guide:
-    """Write the page on choosing parameters and its figures; every number on it is computed."""
+    """Write the page on choosing parameters and its figures; all its numbers are computed."""
 
     write: Path = Path("docs/choosing-parameters.md")
-    """The page; figures go to a folder `figures` beside it."""
+    """The page; figures go to the folder `figures` next to it."""

@@ -1,4 +1,4 @@
-"""Rich tables and a plot made of characters."""
+"""Tables of laws and designs, and a plot made of characters."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PHASE_STYLE = {"liquid": "blue", "glass": "yellow", "crystal": "magenta"}
 
 
 def phase_of(c: float, show: Show) -> str:
-    """Name of the phase that c lies in."""
+    """Name of the phase of c."""
     if c < show.tau_L:
         return "liquid"
     return "crystal" if c > show.tau_C else "glass"
 
 
 def path_plot(show: Show) -> Text:
-    """Mean path (█) and one standard deviation around it (░) over time, coloured by phase; thresholds dotted."""
+    """Mean path (█) ± one standard deviation (░) over time, coloured by phase, with dotted thresholds."""
     t = np.linspace(0, show.end, COLUMNS)
     mean = np.asarray(show.law.mean(t, show.c0))
     deviation = np.sqrt(np.asarray(show.law.variance(t, show.c0)))
@@ -47,12 +47,12 @@ def _line(level: float, mean: Array, deviation: Array, show: Show) -> str:
 
 
 def summary(show: Show) -> Table:
-    """The law in one table."""
+    """The properties of a law."""
     law, table = show.law, Table(title="crystallization law", show_header=False)
     limit = law.stationary(show.c0 if law.rates.rate == 0 else None)
     name = f"Beta({limit.shapes[0]:g}, {limit.shapes[1]:g})" if limit.shapes else f"atoms at {_atoms(limit.atoms)}"
     table.add_row("limit law", name)
-    table.add_row("mean, deviation", f"{limit.mean:.5f}, {np.sqrt(limit.variance):.5f}")
+    table.add_row("mean, standard deviation", f"{limit.mean:.5f}, {np.sqrt(limit.variance):.5f}")
     table.add_row("mode", "none inside" if limit.mode is None else f"{limit.mode:.5f}")
     table.add_row("at c = 0", f"{limit.lower}: {BOUNDARIES[limit.lower]}")
     table.add_row("at c = 1", f"{limit.upper}: {BOUNDARIES[limit.upper]}")
@@ -86,27 +86,27 @@ def _time(show: Show, tau: float) -> str:
 def _forgetting(show: Show) -> str:
     start = show.tau_C + 0.01 * (1 - show.tau_C)
     result = show.law.forgetting(show.end, show.tau_L, start)
-    flag = "; c* < tau_L: certain in the end" if bool(result.certain) else ""
+    flag = "; c* < tau_L: certain in the long run" if bool(result.certain) else ""
     below, ever = float(result.log10_below), float(result.log10_ever)
     return f"from {start:.3f} by t = {show.end:.4g}: below tau_L at the end 10^{below:.1f}, ever 10^{ever:.1f}{flag}"
 
 
 def design_table(plan: Design) -> Table:
-    """A design and what it implies."""
+    """A design and its consequences."""
     table = Table(title="designed memory", show_header=False)
     table.add_row("alpha, beta, sigma", f"{plan.alpha:.4g}, {plan.beta:.4g}, {plan.sigma:.4g}")
     table.add_row("time_unit, every", f"{plan.time_unit:,} experiences")
     table.add_row("slots L : G : C", " : ".join(f"{n:,}" for n in plan.capacity))
     table.add_row("promoted", f"{plan.promoted:.2%} of experiences, utility above {plan.utility_floor:.3f}")
     table.add_row("steps to glass, crystal", f"{plan.steps_to_glass:,.0f}, {plan.steps_to_crystal:,.0f}")
-    table.add_row("crystals full after", f"{plan.full_after:,.0f} steps; none is dropped before")
+    table.add_row("crystals full after", f"{plan.full_after:,.0f} steps; no crystal is dropped before")
     late = plan.full_after * np.array([2, 10])
     kept = ", ".join(
         f"{share:.0%} of those formed in {at:,.0f}" for at, share in zip(late, plan.retained(late), strict=True)
     )
     table.add_row("then a random sample", kept)
     table.add_row("mean c L, G, C", ", ".join(f"{c:.3f}" for c in plan.mean_c))
-    table.add_row("melts under contradiction", f"utility below {plan.melting_utility:.3f}")
+    table.add_row("melts under interference", f"utility below {plan.melting_utility:.3f}")
     for note in plan.notes:
         table.add_row("note", note)
     return table

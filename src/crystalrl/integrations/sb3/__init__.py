@@ -1,4 +1,4 @@
-"""Memories for Stable-Baselines3: replay buffers that weigh, remember and resume.
+"""Replay buffers for Stable-Baselines3 that use crystalrl's memories: weighted, anchored and resumable.
 
     model = SAC("MlpPolicy", env, replay_buffer_class=CrystalReplayBuffer)
     model.learn(1_000_000, callback=Consolidate())
@@ -6,7 +6,7 @@
 No algorithm is subclassed: weights and anchors enter the gradients through hooks on the networks.
 """
 
-from crystalrl.integrations.requires import require
+from crystalrl.integrations._common import require
 
 require("stable_baselines3", "sb3")
 

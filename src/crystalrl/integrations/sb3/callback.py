@@ -1,4 +1,4 @@
-"""The callback that lets a memory consolidate while Stable-Baselines3 learns."""
+"""The callback that consolidates a memory while Stable-Baselines3 learns."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.evaluation import evaluate_policy
-from stable_baselines3.common.vec_env import VecEnv, VecNormalize, sync_envs_normalization
+from stable_baselines3.common.vec_env import VecNormalize, sync_envs_normalization
 
-from crystalrl.integrations.sb3.base import NO_HER, MemoryReplayBuffer
-from crystalrl.integrations.sb3.buffers import CrystalReplayBuffer
+from crystalrl.integrations.sb3.buffers import CrystalReplayBuffer, MemoryReplayBuffer
+from crystalrl.integrations.sb3.checks import NO_HER
 from crystalrl.memory import Consolidation
 
 
 class Consolidate(BaseCallback):
-    """Attaches the model's buffer to the model; consolidates a crystal memory when it is due; logs as `memory/…`.
+    """Attaches the model's buffer to the model, consolidates a crystal memory when it is due, logs it as `memory/…`.
 
     With `tasks` (name → environment) the policy is also evaluated on each of them every `evaluate_every` steps, over
-    `episodes` episodes, and logged as `tasks/…`. What a health check finds is warned about once.
+    `episodes` episodes, and logged as `tasks/…`. Each warning of a consolidation's report is given once.
     """
 
     def __init__(
@@ -36,9 +36,9 @@ class Consolidate(BaseCallback):
             raise ValueError(f"evaluate_every, episodes: wanted numbers ≥ 1, got {evaluate_every} and {episodes}")
         self.tasks, self.evaluate_every, self.episodes = dict(tasks or {}), evaluate_every, episodes
         self.report: Consolidation | None = None
-        """Of the last consolidation."""
+        """Report of the last consolidation."""
         self.scores: list[tuple[int, dict[str, float]]] = []
-        """Steps and mean return by task, one entry per evaluation."""
+        """(steps, mean return by task) of each evaluation."""
         self.warned: set[str] = set()
 
     def _init_callback(self) -> None:
@@ -67,10 +67,10 @@ class Consolidate(BaseCallback):
         return True
 
     def evaluate(self) -> dict[str, float]:
-        """Mean return of the deterministic policy on each task, now; also logged and kept in `scores`."""
+        """Present mean return of the deterministic policy on each task; also logged and kept in `scores`."""
         scores = {}
         for name, env in self.tasks.items():
-            if isinstance(env, VecEnv) and isinstance(env, VecNormalize):
+            if isinstance(env, VecNormalize):
                 sync_envs_normalization(self.training_env, env)
             mean, _ = evaluate_policy(self.model, env, self.episodes, deterministic=True, warn=False)
             scores[name] = float(mean)  # type: ignore[arg-type]

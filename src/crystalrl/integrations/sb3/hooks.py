@@ -1,8 +1,8 @@
-"""Weights and anchors enter the gradients here, without a change to the algorithm.
+"""Hooks that add weights and anchors to the gradients, without a change to the algorithm.
 
-The loss of SB3 is a mean over the batch, so the gradient of sample b at the critic's output, times its weight, is the
-gradient of the weighted loss; the gradient of an anchor's pull is added to it there. A hook acts on the replayed batch
-only: it knows the very tensors that `sample` gave away.
+SB3's loss is a mean over the batch, so the gradient of sample b at the critic's output, times the weight of b, is the
+gradient of the weighted loss. The gradient of the anchor loss is added there. A hook acts on the replayed batch only,
+which it recognises by the identity of the tensors that `sample` returned.
 """
 
 from __future__ import annotations
@@ -14,41 +14,47 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from crystalrl.integrations.sb3.learners import LOG_STD, ActorCritic, Learner
+from crystalrl.integrations.sb3.adapters import LOG_STD, ActorCritic, Adapter
 from crystalrl.types import Anchor, Batch
 
 Report = Callable[[Tensor, Tensor], None]
-"""Takes slots and |δ| [B]."""
+"""Called with slots int64[B] and |δ| [B]."""
 
 
 class Hooks:
-    """The hooks of one model for one buffer. Invariant: a critic has at most one set of them, the newest.
+    """The hooks of one model for one buffer. Invariant: a critic has at most one set of hooks, the newest.
 
-    A copy of a network (deepcopy, pickle) gets hooks without a batch: they do nothing, and take no memory along.
+    A copied network (deepcopy, pickle) gets hooks without a batch, which do nothing and do not copy the memory.
     """
 
-    def __init__(self, learner: Learner | None = None, report: Report | None = None) -> None:
-        """`report` is told |δ| after each backward pass, where the gradient has it."""
+    def __init__(self, adapter: Adapter | None = None, report: Report | None = None) -> None:
+        """`report` receives |δ| after each backward pass; None where the gradient does not give it."""
         self.batch: Batch | None = None
         self.samples: Any = None
         self.used = False
-        """Whether a critic has ever met a batch given to `arm`."""
-        if learner is None:
+        """Whether the critic has ever been given an armed batch."""
+        self.gradients: list[Tensor] = []
+        """Of the armed batch, at each tensor of the critic's output so far."""
+        self.mean: Tensor | None = None
+        """Mean of the policy, between its forward pass and that of log σ."""
+        self.policy_pending = False
+        """Whether the policy's anchor of the armed batch is still to be applied."""
+        if adapter is None:
             return
-        self.learner, self.report = learner, report
-        former = _HOOKED.get(learner.critic)
+        self.adapter, self.report = adapter, report
+        former = _HOOKED.get(adapter.critic)
         if former is not None:
             former.remove()
-        self.handles = [learner.critic.register_forward_hook(self.on_critic)]
-        if isinstance(learner, ActorCritic):
-            actor = learner.model.actor
-            if learner.gaussian:
+        self.handles = [adapter.critic.register_forward_hook(self.on_critic)]
+        if isinstance(adapter, ActorCritic):
+            actor = adapter.model.actor
+            if adapter.gaussian:
                 self.handles += [actor.mu.register_forward_hook(self.on_mean)]
                 if isinstance(actor.log_std, nn.Module):  # under state-dependent exploration it is a parameter
                     self.handles += [actor.log_std.register_forward_hook(self.on_log_std)]
             else:
                 self.handles += [actor.register_forward_hook(self.on_actor)]
-        _HOOKED[learner.critic] = self
+        _HOOKED[adapter.critic] = self
 
     def __reduce__(self) -> Any:
         return Hooks, ()
@@ -58,50 +64,49 @@ class Hooks:
             handle.remove()
 
     def arm(self, batch: Batch, samples: Any) -> None:
-        """The next pass over these samples gets the weights and anchors of this batch."""
-        self.batch, self.samples, self.mean = batch, samples, None
-        self.errors: list[Tensor] = []
-        self.policy_waits = batch.anchor is not None and "policy" in batch.anchor
+        """Apply the weights and anchors of this batch in the next forward pass over these samples."""
+        self.batch, self.samples, self.mean, self.gradients = batch, samples, None, []
+        self.policy_pending = batch.anchor is not None and "policy" in batch.anchor
 
     def on_critic(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         batch, samples = self.batch, self.samples
         if batch is None or not torch.is_grad_enabled() or inputs[0] is not samples.observations:
             return
         if len(inputs) > 1 and inputs[1] is not samples.actions:
-            return  # the actor's own actions
+            return  # actions chosen by the actor, not the stored ones
         self.used = True
         parts = list(output) if isinstance(output, tuple) else [output]
         pulls: list[Tensor] | list[None] = [None] * len(parts)
         if batch.anchor is not None:
             anchor = batch.anchor["q"]
-            difference = self.learner.values(output).detach() - anchor.target
-            pulls = self.learner.spread(difference * strength(anchor, 2.0), output)
+            difference = self.adapter.values(output).detach() - anchor.target
+            pulls = self.adapter.output_gradients(difference * strength(anchor, 2.0), output)
         weight = batch.weight.view(-1, *[1] * (parts[0].dim() - 1))
         for part, pull in zip(parts, pulls, strict=True):
-            part.register_hook(self._weigh(weight, pull, batch.index, len(parts)))
+            part.register_hook(self._weighted(weight, pull, batch.index, len(parts)))
 
-    def _weigh(self, weight: Tensor, pull: Tensor | None, index: Tensor, parts: int) -> Callable[[Tensor], Tensor]:
-        def weigh(gradient: Tensor) -> Tensor:
+    def _weighted(self, weight: Tensor, pull: Tensor | None, index: Tensor, parts: int) -> Callable[[Tensor], Tensor]:
+        def hook(gradient: Tensor) -> Tensor:
             if self.report is not None:
-                self.errors.append(gradient)
-                if len(self.errors) == parts:
-                    self._tell(index)
+                self.gradients.append(gradient)
+                if len(self.gradients) == parts:
+                    self._report_errors(index)
             return gradient * weight if pull is None else torch.addcmul(pull, gradient, weight)
 
-        return weigh
+        return hook
 
-    def _tell(self, index: Tensor) -> None:
-        """|δ| from the gradients of the mean loss: B·scale·|gradient|, the mean over twins."""
-        twins, first = len(self.errors), self.errors[0]
-        size = (first if twins == 1 else torch.cat(self.errors, 1)).abs().sum(1)
-        size *= len(first) * self.learner.scale / twins
-        self.errors = []
+    def _report_errors(self, index: Tensor) -> None:
+        """|δ| from the gradients of the mean loss: scale · B · |gradient|, the mean over twins."""
+        twins, first = len(self.gradients), self.gradients[0]
+        size = (first if twins == 1 else torch.cat(self.gradients, 1)).abs().sum(1)
+        size *= len(first) * self.adapter.scale / twins
+        self.gradients = []
         assert self.report is not None
         self.report(index, size)
 
     def _policy_anchor(self, output: Tensor) -> Anchor | None:
-        """The policy's anchor, if this is the replayed batch's pass with gradients."""
-        if not self.policy_waits or not torch.is_grad_enabled() or self.batch is None:
+        """The policy's anchor, if this is the forward pass of the replayed batch with gradients."""
+        if not self.policy_pending or not torch.is_grad_enabled() or self.batch is None:
             return None
         anchors: Mapping[str, Anchor] = self.batch.anchor or {}
         return anchors["policy"] if len(output) == len(self.batch.weight) else None
@@ -111,12 +116,13 @@ class Hooks:
             self.mean = output
 
     def on_log_std(self, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
-        """SB3's actor asks for the mean, then for log σ: the first such pair with gradients after `sample` is the
-        replayed batch (SAC and TQC begin their step with it)."""
+        """SB3's actor computes the mean, then log σ. The first such pair with gradients after `sample` belongs to the
+        replayed batch: SAC and TQC start their step with it.
+        """
         anchor = self._policy_anchor(output)
         if anchor is None or self.mean is None:
             return
-        mean, self.mean, self.policy_waits = self.mean, None, False
+        mean, self.mean, self.policy_pending = self.mean, None, False
         pull_mean, pull_log_std = kl_gradient(anchor, mean.detach(), output.detach())
         mean.register_hook(lambda gradient: gradient + pull_mean)
         output.register_hook(lambda gradient: gradient + pull_log_std)
@@ -128,9 +134,6 @@ class Hooks:
         pull = (output.detach() - anchor.target) * strength(anchor, 2.0)
         output.register_hook(lambda gradient: gradient + pull)
 
-    policy_waits: bool = False
-    mean: Tensor | None = None
-
 
 _HOOKED: WeakKeyDictionary[nn.Module, Hooks] = WeakKeyDictionary()
 
@@ -141,10 +144,9 @@ def strength(anchor: Anchor, factor: float) -> Tensor:
 
 
 def kl_gradient(anchor: Anchor, mean: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradient with respect to mean and log σ [B, A] of mean_b coefficient · KL(anchor ‖ policy), before tanh.
+    """Gradient of mean_b coefficient · KL(anchor ‖ policy) with respect to mean and log σ [B, A] before tanh.
 
-    Both are Gaussian: KL = Σ log σ − log σ₀ + (σ₀² + (μ − μ₀)²) / 2σ² − ½. SB3 clamps log σ, so beyond the clamp
-    nothing is pulled.
+    The divergence is `losses.gaussian_kl`. SB3 clamps log σ, so there is no pull beyond the clamp.
     """
     old_mean, old_log_std = anchor.target.chunk(2, 1)
     clamped = log_std.clamp(*LOG_STD)

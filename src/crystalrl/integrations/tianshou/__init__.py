@@ -1,11 +1,11 @@
-"""A crystal memory for Tianshou 2: a replay buffer that weighs, remembers and resumes.
+"""A crystal memory for Tianshou 2: a replay buffer with weights and anchors that can be resumed.
 
 buffer = CrystalReplayBuffer(20_000, buffer_num=len(envs))
 buffer.attach(algorithm)
 collector = Collector(algorithm, envs, buffer)
 """
 
-from crystalrl.integrations.requires import require
+from crystalrl.integrations._common import require
 
 require("tianshou", "tianshou")
 

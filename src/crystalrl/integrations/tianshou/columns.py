@@ -1,4 +1,4 @@
-"""What is stored of an experience, column by column; parts of dict observations are columns called obs.name."""
+"""The columns that are stored of an experience; the parts of a dict observation are columns called obs.name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STORED = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next")
 
 
 def rows_of(batch: Any, count: int) -> dict[str, NDArray[Any]]:
-    """What is stored of a step of every environment; parts of dict observations are called obs.name."""
+    """The columns of one step of `count` environments."""
     rows: dict[str, NDArray[Any]] = {}
     for name in STORED:
         value = np.logical_or(batch.terminated, batch.truncated) if name == "done" else batch[name]
@@ -25,9 +25,7 @@ def rows_of(batch: Any, count: int) -> dict[str, NDArray[Any]]:
 def _row(name: str, value: Any, count: int) -> NDArray[Any]:
     row = np.asarray(value)
     if isinstance(value, Samples) or row.dtype == object:
-        raise TypeError(
-            f"{name}: wanted an array of numbers, got {type(value).__name__}: dicts within dicts are refused"
-        )
+        raise TypeError(f"{name}: wanted an array of numbers, got {type(value).__name__}: nested dicts are refused")
     if row.shape[:1] != (count,):
         raise ValueError(f"{name}: wanted one row for each of {count} environments, got {row.shape}")
     if row.dtype.kind == "f" and not np.isfinite(row).all():
@@ -36,7 +34,7 @@ def _row(name: str, value: Any, count: int) -> NDArray[Any]:
 
 
 def nested(columns: dict[str, Any]) -> dict[str, Any]:
-    """Parts of dict observations under the name of the whole, as Tianshou has them."""
+    """Columns with the parts of a dict observation in a dict of their own, as Tianshou has them."""
     found: dict[str, Any] = {}
     for name, column in columns.items():
         outer, _, inner = name.partition(".")
@@ -48,7 +46,7 @@ def nested(columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def fields_of(rows: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """Stored columns by the names that a memory has for them."""
+    """Stored columns as the fields that `ExternalArena` fetches."""
     names = {"obs": "obs", "act": "action", "rew": "reward", "obs_next": "next_obs"}
     given = nested({name: torch.from_numpy(np.ascontiguousarray(row)) for name, row in rows.items()})
     fields = {new: given[old] for old, new in names.items()}

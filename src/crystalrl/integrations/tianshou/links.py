@@ -1,4 +1,4 @@
-"""Which slot holds the step after another: experiences lie in no order, but returns over several steps need one."""
+"""Links between consecutive steps: slots are in no order, but n-step returns need the order of an episode."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ NONE = -1
 
 
 class Links:
-    """Steps of one episode, forwards and backwards. Invariant: a link leads to a slot that still holds that very step,
-    and back again; where it was overwritten, or is still to come, there is none.
+    """Slots of the next and the previous step of each slot. Invariant: `before` is the inverse of `after`; there is no
+    link to a step that has been overwritten or has not been stored yet.
     """
 
     def __init__(self, slots: int, environments: int) -> None:
         self.after, self.before = np.full(slots, NONE), np.full(slots, NONE)
         self.last = np.full(environments, NONE)
-        """Slot of the latest step of each environment, while its episode goes on."""
+        """Slot of the latest step of each environment whose episode has not ended."""
 
     def write(self, slots: Slots, environments: Slots, ended: NDArray[np.bool_]) -> None:
-        """New steps lie in these slots [M], one of each of M environments; what lay there is gone."""
+        """Link new steps in slots [M], one of each of M environments, and unlink the steps that they overwrite."""
         for there, back in ((self.after, self.before), (self.before, self.after)):
-            neighbours = there[slots]
-            back[neighbours[neighbours >= 0]] = NONE
+            linked = there[slots]
+            back[linked[linked >= 0]] = NONE
             there[slots] = NONE
         self.last[np.isin(self.last, slots)] = NONE
         previous = self.last[environments]
@@ -38,7 +38,7 @@ class Links:
             each[:] = NONE
 
     def load(self, after: Slots) -> None:
-        """Take the links of a saved buffer; episodes that were going on have no end."""
+        """Take the links of a saved buffer; the episodes that were running when it was saved are not continued."""
         self.clear()
         self.after[:] = after
         known = np.flatnonzero(after >= 0)
@@ -46,6 +46,6 @@ class Links:
 
 
 def following(links: Slots, index: Any) -> Any:
-    """The linked slot, or the same one where there is no link, as Tianshou has it at the ends of episodes."""
+    """The linked slot, or the same slot where there is no link, as Tianshou does at the ends of episodes."""
     found = links[index]
     return np.where(found >= 0, found, index)

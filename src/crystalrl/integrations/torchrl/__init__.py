@@ -5,7 +5,7 @@ sampler = CrystalSampler(loss)
 buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(20_000), sampler=sampler, writer=sampler.writer)
 """
 
-from crystalrl.integrations.requires import require
+from crystalrl.integrations._common import require
 
 require("torchrl", "torchrl")
 

@@ -11,22 +11,24 @@ from torch import Tensor
 from torchrl.data.replay_buffers.samplers import Sampler
 from torchrl.data.replay_buffers.writers import Writer
 
-from crystalrl.integrations.timing import consolidate
+from crystalrl.integrations._common import consolidate
 from crystalrl.integrations.torchrl.loss import MemoryLoss, entries
 from crystalrl.memory import Consolidation, CrystalMemory
-from crystalrl.memory.storage.external import anchored, borrow, store, structure
+from crystalrl.memory.storage import checkpoint
+from crystalrl.memory.storage.external import ExternalArena, storage_options
 from crystalrl.params import CrystalParams
 from crystalrl.types import Batch, Evaluation
 
 PATIENCE = 10
 """Batches that may be drawn before the first of them is given to the loss."""
+FILE = "memory.safetensors"
 
 
 class CrystalSampler(Sampler):
     """Draws by phase and TD error, and keeps the ledger of a crystal memory for the buffer's storage.
 
-    The memory is made with the first data, which tell the shapes. Use it with its own `writer`. `params` is a preset or
-    your own `CrystalParams`; None: `CrystalParams.anchored()`.
+    The memory is built when the first data arrive, for their shapes. Use it with its own `writer`. `params` is a preset
+    or your own `CrystalParams`; None: `CrystalParams.anchored()`.
     """
 
     def __init__(self, loss: MemoryLoss, params: CrystalParams | None = None, *, seed: int = 0) -> None:
@@ -39,8 +41,8 @@ class CrystalSampler(Sampler):
         loss.report = self.update
 
     @property
-    def held(self) -> CrystalMemory:
-        """The memory; an error while there is none."""
+    def built_memory(self) -> CrystalMemory:
+        """The memory; an error before the first data."""
         if self.memory is None:
             raise RuntimeError("CrystalSampler: wanted data before anything else, got an empty buffer")
         return self.memory
@@ -49,36 +51,36 @@ class CrystalSampler(Sampler):
         """Experiences kept. The buffer's own length counts writes."""
         return 0 if self.memory is None else len(self.memory)
 
-    def make(self, data: Any) -> None:
-        """Build the memory for experiences like these."""
-        storage, first = self.writer.storage, data[:1]
+    def build(self, data: Any) -> None:
+        """Build the memory for experiences of the same shapes as `data`."""
+        adapter, first, slots = self.loss.adapter, data[:1], self.writer.storage.max_size
         with torch.no_grad():
-            outputs = self.loss.learner.outputs(first) if anchored(self.params) else {}
-            actions = self.loss.learner.actions(first)
+            outputs = adapter.outputs(first) if self.params.uses_anchors else {}
+            actions = adapter.actions(first)
         anchor = {name: tuple(output.shape[1:]) for name, output in outputs.items()}
-        shapes = structure(self._fields(first), actions)
-        self.memory = borrow(storage.max_size, self._fetch, self.params, anchor, seed=self.seed, **shapes)
+        options = storage_options(self.fields(first), actions) | {"seed": self.seed}
+        self._arena = ExternalArena(slots, self._fetch)
+        self.memory = CrystalMemory(slots, params=self.params, anchor=anchor, arena=self._arena, **options)
 
     def _fetch(self, slots: Tensor) -> dict[str, Any]:
-        return self._fields(self._stored(slots))
+        return self.fields(self._stored(slots))
 
     def _stored(self, slots: Tensor) -> Any:
-        """Stored data; slots beyond the last experience give that one: the storage has not initialised them."""
+        """Stored data. The storage has not initialised slots beyond the last experience: they give that experience."""
         last = self.memory.ledger.used - 1 if self.memory is not None and len(self.memory) else 0
         return self.writer.storage.get(slots.clamp_max(last))
 
-    def _fields(self, data: Any) -> dict[str, Any]:
-        learner, nested = self.loss.learner, data.get("next")
-        keys, names = learner.observations, learner.loss.tensor_keys
-        obs, following = ({_name(key): part.get(key).cpu() for key in keys} for part in (data, nested))
-        one = len(keys) == 1
-        terminated = nested.get(names.terminated).cpu().reshape(len(data))
-        done = nested.get(names.done).cpu().reshape(len(data))
+    def fields(self, data: Any) -> dict[str, Any]:
+        """Data [M] as the fields that `ExternalArena` fetches."""
+        adapter, following = self.loss.adapter, data.get("next")
+        keys = adapter.loss.tensor_keys
+        terminated = following.get(keys.terminated).cpu().reshape(len(data))
+        done = following.get(keys.done).cpu().reshape(len(data))
         return {
-            "obs": next(iter(obs.values())) if one else obs,
-            "action": learner.action(data).cpu(),
-            "reward": nested.get(names.reward).cpu().reshape(len(data)).to(torch.float32),
-            "next_obs": next(iter(following.values())) if one else following,
+            "obs": _observation(data, adapter.observation_keys),
+            "action": adapter.action(data).cpu(),
+            "reward": following.get(keys.reward).cpu().reshape(len(data)).to(torch.float32),
+            "next_obs": _observation(following, adapter.observation_keys),
             "terminated": terminated,
             "truncated": done & ~terminated,
         }
@@ -91,25 +93,25 @@ class CrystalSampler(Sampler):
             raise RuntimeError(
                 f"{PATIENCE} batches were drawn and none was given to the MemoryLoss: weights and anchors would be lost"
             )
-        batch = self.held.sample(batch_size)
+        batch = self.built_memory.sample(batch_size)
         return batch.index, entries(batch)
 
     def update(self, index: Tensor, td_error: Tensor) -> None:
-        """Tell the memory TD errors [B] of drawn experiences. The MemoryLoss does, after each batch."""
-        self.held.update(index.cpu(), td_error.cpu())
+        """Tell the memory the TD errors [B] of drawn experiences. The MemoryLoss does so after each batch."""
+        self.built_memory.update(index.cpu(), td_error.cpu())
 
     def update_priority(self, index: Any, priority: Any, *, storage: Any = None) -> None:
-        """As `update`: what TorchRL calls a priority is |δ| here. Losses of TorchRL write δ² or the larger of twins."""
+        """Same as `update`; the priority must be |δ|. TorchRL's losses write δ² or the larger of twins instead."""
         self.update(torch.as_tensor(index).reshape(-1), torch.as_tensor(priority).reshape(-1).float())
 
     @property
     def due(self) -> bool:
-        """Whether it is time to consolidate: not before the first gradient step, when there is nothing to keep."""
+        """Whether it is time to consolidate; never before the first gradient step, when nothing has been learnt."""
         return self.memory is not None and self.memory.due and self.loss.updates > 0
 
     def consolidate(self) -> Consolidation:
-        """Let experiences crystallize or melt, as the networks see them now."""
-        return consolidate(self.held, self._evaluate)
+        """Let experiences crystallize or melt, judged by the networks as they are now."""
+        return consolidate(self.built_memory, self._evaluate)
 
     def _evaluate(self, batch: Batch) -> Evaluation:
         return self.loss.evaluate(self._stored(batch.index))
@@ -119,14 +121,14 @@ class CrystalSampler(Sampler):
             self.memory.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """Tensors and the parameters as JSON; the storage saves the experiences."""
+        """Tensors, and the parameters as JSON; the storage saves the experiences."""
         if self.memory is None:
             return {}
         header = {"params": json.dumps(self.params.to_json(), sort_keys=True), "updates": self.loss.updates}
         return {**header, "memory": self.memory.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from `state_dict`; the parameters must be those that it was made with."""
+        """Continue from `state_dict`, which must have been made with the same parameters."""
         if not state_dict:
             self._empty()
             return
@@ -134,22 +136,18 @@ class CrystalSampler(Sampler):
         if state_dict["params"] != own:
             raise ValueError(f"params: wanted those of the saved memory {state_dict['params']}, got {own}")
         if self.memory is None:
-            self.make(self._stored(torch.zeros(1, dtype=torch.int64)))
-        self.held.load_state_dict(state_dict["memory"])
-        self.held.arena.columns.clear()
+            self.build(self._stored(torch.zeros(1, dtype=torch.int64)))
+        self.built_memory.load_state_dict(state_dict["memory"])
+        self._arena.invalidate()  # the storage has been loaded, too
         self.loss.updates = state_dict["updates"]
 
     def dumps(self, path: Any) -> None:
-        from crystalrl.memory.storage import checkpoint
-
         state = self.state_dict()
         Path(path).mkdir(parents=True, exist_ok=True)
-        checkpoint.write(Path(path) / "memory.safetensors", {**state, "memory": None}, state.get("memory", {}))
+        checkpoint.write(Path(path) / FILE, {**state, "memory": None}, state.get("memory", {}))
 
     def loads(self, path: Any) -> None:
-        from crystalrl.memory.storage import checkpoint
-
-        header, tensors = checkpoint.read(Path(path) / "memory.safetensors")
+        header, tensors = checkpoint.read(Path(path) / FILE)
         self.load_state_dict({**header, "memory": tensors} if tensors else {})
 
 
@@ -176,24 +174,18 @@ class CrystalWriter(Writer):
         return int(self.extend(data.unsqueeze(0)))
 
     def extend(self, data: Any) -> Tensor:
-        """Slots [M] in which the M experiences now lie."""
+        """Store M experiences; their slots int64[M]."""
         if len(data.batch_size) != 1:
             shape = list(data.batch_size)
             raise ValueError(f"data: wanted experiences of batch size [M], got {shape}: use data.reshape(-1)")
-        sampler = self.sampler
-        if sampler.memory is None:
-            sampler.make(data)
-        fields = sampler._fields(data)
-        for name in ("obs", "next_obs", "reward"):
-            parts = fields[name].items() if isinstance(fields[name], dict) else [("", fields[name])]
-            if not all(bool(torch.isfinite(part).all()) for _, part in parts):
-                raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity")
-
-        def write(slots: Tensor) -> None:
-            data.set("index", slots.to(data.device) if data.device is not None else slots)
-            self.storage.set(slots, data)
-
-        slots = store(sampler.held, write, fields["terminated"] | fields["truncated"])
+        if self.sampler.memory is None:
+            self.sampler.build(data)
+        memory, fields = self.sampler.built_memory, self.sampler.fields(data)
+        _refuse_not_finite(fields)
+        slots = memory.reserve_slots(len(data))
+        data.set("index", slots.to(data.device) if data.device is not None else slots)
+        self.storage.set(slots, data)
+        memory.commit(slots, fields["terminated"] | fields["truncated"])
         self._write_count += len(slots)
         return slots
 
@@ -215,5 +207,14 @@ class CrystalWriter(Writer):
         self.load_state_dict(json.loads((Path(path) / "writer.json").read_text()))
 
 
-def _name(key: Any) -> str:
-    return key if isinstance(key, str) else ".".join(key)
+def _observation(data: Any, keys: list[Any]) -> Any:
+    """The only part of an observation, or its parts by name; a nested key is joined by dots."""
+    parts = {key if isinstance(key, str) else ".".join(key): data.get(key).cpu() for key in keys}
+    return next(iter(parts.values())) if len(parts) == 1 else parts
+
+
+def _refuse_not_finite(fields: dict[str, Any]) -> None:
+    for name in ("obs", "next_obs", "reward"):
+        parts = fields[name].values() if isinstance(fields[name], dict) else [fields[name]]
+        if not all(bool(torch.isfinite(part).all()) for part in parts):
+            raise ValueError(f"{name}: wanted finite numbers, got NaN or infinity")

@@ -1,4 +1,4 @@
-"""What a network's outputs were: targets of the experiences, and how firmly they hold."""
+"""Anchors: what the network said of each experience, and how strongly it is held to that."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from crystalrl import backends
-from crystalrl.memory.crystal.ledger import EVALUATED, CrystalLedger
-from crystalrl.memory.prioritized import per_lane
+from crystalrl.backends import backend_for
+from crystalrl.backends.torch_writes import pull
+from crystalrl.lanes import per_lane
+from crystalrl.memory.crystal.ledger import EVALUATED
 from crystalrl.memory.storage.spec import Shape
 from crystalrl.params import CrystalParams
+from crystalrl.types import Anchor
 
 
 class Anchors(dict[str, Tensor]):
-    """Targets float32[L, N, …] by name."""
+    """Targets float32[L, N, …] by name of the output."""
 
     def __init__(
         self, shapes: Mapping[str, Shape], lanes: int, slots: int, params: CrystalParams, device: torch.device
@@ -23,7 +25,8 @@ class Anchors(dict[str, Tensor]):
         for name, shape in shapes.items():
             self[name] = torch.zeros(lanes, slots, *_checked(name, shape), device=device)
         kappa = params.kappa
-        self._one = not isinstance(kappa, Mapping)
+        self._shared = not isinstance(kappa, Mapping)
+        """Whether all anchors have the same strength."""
         if isinstance(kappa, Mapping) and set(kappa) != set(self):
             raise ValueError(f"kappa: wanted the anchors {sorted(self)}, got {sorted(kappa)}")
         self._kappa = {
@@ -31,37 +34,34 @@ class Anchors(dict[str, Tensor]):
             for name in self
         }
         self._power = per_lane("anchor_power", params.anchor_power, lanes, device)
-        self._first, self._fused = torch.arange(lanes, device=device)[:, None] * slots, backends.fused_for(device)
+        self._first = torch.arange(lanes, device=device)[:, None] * slots
         """Where a lane's anchors begin."""
+        self._writes = backend_for(device).writes
 
-    def of(self, slots: Tensor, ledger: CrystalLedger) -> dict[str, tuple[Tensor, Tensor]]:
-        """Targets [L, B, …] and strengths float32[L, B] of slots int64[L, B]."""
+    def at(self, slots: Tensor, c: Tensor, flags: Tensor) -> dict[str, Anchor]:
+        """The anchors of slots int64[L, B]; c and flags [L, N]: those of the ledger."""
         flat = (slots if len(slots) == 1 else slots + self._first).reshape(-1)
-        out: dict[str, tuple[Tensor, Tensor]] = {}
+        out: dict[str, Anchor] = {}
         for name, anchor in self.items():
             target = anchor.flatten(0, 1).index_select(0, flat).view(*slots.shape, *anchor.shape[2:])
-            known = self._one and out  # the same strength for all
-            out[name] = target, next(iter(out.values()))[1] if known else self._strength_at(name, slots, ledger)
+            if not out or not self._shared:
+                kappa = self._kappa[name]
+                strength = self._writes.strength(c, flags, slots, kappa, self._power, EVALUATED)
+            out[name] = Anchor(target, strength)
         return out
 
-    def _strength_at(self, name: str, slots: Tensor, ledger: CrystalLedger) -> Tensor:
-        """float32[L, B] in slots int64[L, B]."""
-        kappa, c, flags = self._kappa[name], ledger.c, ledger.flags
-        if self._fused is not None:
-            strength: Tensor = self._fused.strength(c, flags, slots, kappa, self._power, EVALUATED)
-            return strength
-        return self._strength(kappa, c.gather(1, slots), flags.gather(1, slots))
+    def rewrite(self, planned: Mapping[str, Tensor], kept: Tensor) -> None:
+        """Targets [L, W, …] by name for the first W slots, where kept bool[L, W]."""
+        for name, anchor in self.items():
+            own = anchor[:, : kept.shape[1]]
+            own.copy_(torch.where(kept.view(*kept.shape, *([1] * (own.dim() - 2))), planned[name], own))
 
-    def pull(self, ledger: CrystalLedger) -> Tensor:
-        """float32[L, N]: strength of all anchors of each experience together."""
-        strength = torch.zeros_like(ledger.c)
+    def pull(self, c: Tensor, flags: Tensor) -> Tensor:
+        """float32[L, N]: total strength of the anchors of each experience."""
+        strength = torch.zeros_like(c)
         for kappa in self._kappa.values():
-            strength += self._strength(kappa, ledger.c, ledger.flags)
+            strength += pull(c, flags, kappa, self._power, EVALUATED)
         return strength
-
-    def _strength(self, kappa: Tensor, c: Tensor, flags: Tensor) -> Tensor:
-        """κ·c^p, and 0 until first evaluated."""
-        return (kappa * c**self._power * ((flags & EVALUATED) > 0)).to(torch.float32)
 
 
 def _checked(name: str, shape: Shape) -> Shape:

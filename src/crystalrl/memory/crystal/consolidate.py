@@ -1,7 +1,8 @@
-"""Consolidation (Algorithm 1): evaluate, value, contradict, crystallize, move.
+"""Consolidation (Algorithm 1): from a snapshot, the critic's answers and the neighbours to a plan.
 
-`plan` computes everything on copies and writes nothing, `apply` writes what was planned. A critic that fails or returns
-NaN therefore changes nothing, and planning may go on beside learning (see `memory.background`).
+`plan` is a pure function: it computes utility, interference, the step of c, the anchors and the phases, and changes
+nothing. `CrystalMemory.apply` writes the plan. A critic that fails therefore leaves the memory as it was, and planning
+may run in another thread while learning continues (`memory.crystal.background`).
 """
 
 from __future__ import annotations
@@ -9,216 +10,216 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from crystalrl import dynamics
 from crystalrl.dynamics import EMPTY
-from crystalrl.memory.crystal import density, interference, report
-from crystalrl.memory.crystal import evaluate as answers
-from crystalrl.memory.crystal.law import crystallize
-from crystalrl.memory.crystal.ledger import EVALUATED, PINNED
-from crystalrl.memory.crystal.novelty import Visits
+from crystalrl.memory.crystal.evaluate import Critique
+from crystalrl.memory.crystal.ledger import EVALUATED, since
+from crystalrl.memory.crystal.novelty import find_visits, masked_quantile, visit_counts
 from crystalrl.memory.crystal.phases import move
-from crystalrl.memory.crystal.snapshot import COLUMNS, Draft, Plan, padded
-from crystalrl.memory.crystal.utility import scaled_error
-from crystalrl.memory.neighbours import exact as neighbours
-from crystalrl.memory.prioritized import annealed
-from crystalrl.random import Stream, element_bits, to_unit
-from crystalrl.types import Evaluate, Evaluation
-
-if TYPE_CHECKING:
-    from crystalrl.memory.crystal.memory import CrystalMemory
-
-EVALUATE_AT_ONCE = 4096
-"""Slots per call of the critic on CPU. All of them in all lanes, occupied or not, so that a critic sees batches of one
-shape and a lane's answers do not depend on the other lanes."""
-EVALUATE_ON_CUDA = 1 << 17
-"""Experiences per call of the critic on CUDA, all lanes together: there a call costs the same few launches whatever its
-size."""
+from crystalrl.memory.crystal.snapshot import Columns, Plan, Snapshot
+from crystalrl.memory.neighbours.exact import Near, moments, total
+from crystalrl.memory.neighbours.neighbourhood import Neighbourhood
+from crystalrl.random import Stream, beta_variates, element_bits, normal_from_bits, to_unit
 
 
 class Stages:
-    """Wall-clock seconds by stage."""
+    """Wall-clock seconds by stage; each stage ends when the next begins."""
 
-    def __init__(self) -> None:
+    def __init__(self, begun_at: float) -> None:
         self.seconds: dict[str, float] = {}
-        self._last = perf_counter()
+        self._last = begun_at
 
-    def done(self, name: str) -> None:
-        now = perf_counter()
+    def done(self, name: str, now: float | None = None) -> None:
+        now = perf_counter() if now is None else now
         self.seconds[name], self._last = now - self._last, now
 
 
-def plan(memory: CrystalMemory, draft: Draft, evaluate: Evaluate) -> Plan:
-    """What a consolidation of the drafted lanes will do."""
-    stages, params = Stages(), memory.params
-    error, output = _evaluate(memory, draft, evaluate)
-    stages.done("evaluate")
-    draft.error = torch.where(draft.chosen, error, draft.error)
-    with neighbours.in_full():
-        around = memory.surroundings(draft)
+def plan(snapshot: Snapshot, critic: Critique, nearby: Neighbourhood) -> Plan:
+    """What a consolidation of the lanes that are due will write. Pure: neither the memory nor an argument changes."""
+    stages = Stages(snapshot.taken_at)
+    stages.done("evaluate", critic.finished_at)
     stages.done("neighbours")
-    near = _random(memory, draft) if params.downstream == "random" else around.near
-    visits = _visits(memory, draft)
-    counted, notes = _counted(memory, draft, visits, around.near)
-    clipped = _value(memory, draft, counted, near)
+    old, chosen, shared = snapshot.columns, snapshot.chosen, snapshot.shared
+    columns = replace(old, error=torch.where(chosen, critic.error, old.error))
+    visits = find_visits(shared.grid, snapshot, shared.features)
+    counted, notes = visit_counts(shared.grid, visits, nearby, snapshot.occupied, shared.params.novelty)
+    utility, clipped = _utility(snapshot, columns.error, counted, nearby.near)
+    columns = replace(columns, utility=utility)
     stages.done("utility")
-    flagged = around.flagged & draft.lane
-    _suspect(draft, flagged, around.near)
+    flagged = nearby.flagged & snapshot.due
+    columns = replace(columns, interference=_interference(snapshot, flagged, nearby.near))
     stages.done("interference")
-    anchors, step = crystallize(memory, draft, output)
+    columns, elapsed = _crystallize(snapshot, columns, critic.output)
+    anchors = _follow(snapshot, columns.c, elapsed, critic.output)
     stages.done("crystallization")
-    moves = move(draft, flagged, _uniform(memory, draft, Stream.KEY, 1).to(torch.float32))
-    draft.flags = torch.where(draft.chosen, draft.flags | EVALUATED, draft.flags)
-    for anchor in anchors.values():  # what is gone leaves nothing behind
-        anchor.masked_fill_((moves.phase == EMPTY).view(*moves.phase.shape, *([1] * (anchor.dim() - 2))), 0.0)
+    moves = move(snapshot, columns, flagged, _uniform(snapshot, Stream.KEY, 1).to(torch.float32))
+    flags = torch.where(chosen, old.flags | EVALUATED, old.flags)
+    columns = replace(columns, key=moves.key, streak=moves.streak, flags=flags)
+    for anchor in anchors.values():  # an evicted experience leaves nothing behind
+        anchor.masked_fill_(_like(moves.phase == EMPTY, anchor), 0.0)
     stages.done("moves")
-    values = {"clipped": clipped, "epsilon": around.epsilon[:, 0], "delta_r": around.delta_r[:, 0], "time_step": step}
-    values |= {"contradicted": flagged.sum(-1), "evaluated": draft.chosen.sum(-1), **moves.counts}
-    return Plan(draft, moves.phase, anchors, visits, values, stages.seconds, notes)
+    step = elapsed.sum(-1) / chosen.sum(-1).clamp_min(1)
+    values = {"clipped": clipped, "epsilon": nearby.epsilon[:, 0], "delta_r": nearby.delta_r[:, 0], "time_step": step}
+    values |= {"contradicted": flagged.sum(-1), "evaluated": chosen.sum(-1), **moves.counts}
+    return Plan(snapshot, columns, moves.phase, anchors, visits, values, stages.seconds, notes)
 
 
-def apply(memory: CrystalMemory, planned: Plan) -> report.Consolidation:
-    """Write what was planned, but for slots rewritten since, which stay as they are."""
-    stages, ledger, draft = Stages(), memory.ledger, planned.draft
-    if not torch.equal(draft.turns, memory.turns):
-        raise RuntimeError("apply: wanted the plan of the next consolidation, got one from before another was applied")
-    ours = slice(None), slice(draft.slots)
-    kept = draft.lane & (ledger.tree.claims[:, : draft.slots, 0] == draft.generation)
-    pinned = ledger.flags[ours] & PINNED
-    draft.flags = (draft.flags & ~PINNED) | pinned
-    for name in COLUMNS:
-        column = getattr(ledger, name)[ours]
-        column.copy_(torch.where(kept, getattr(draft, name), column))
-    phase = ledger.phase
-    rescued = (planned.phase == EMPTY) & (pinned > 0)  # pinned after it was planned
-    phase[ours] = torch.where(kept & ~rescued, planned.phase, phase[ours])
-    for name, anchor in memory.anchors.items():
-        mine = kept.view(*kept.shape, *([1] * (anchor.dim() - 2)))
-        anchor[ours].copy_(torch.where(mine, planned.anchors[name], anchor[ours]))
-    memory.grid.count_visits(planned.visits, kept)
-    touched = torch.zeros_like(phase, dtype=torch.bool)
-    touched[ours] = kept
-    ledger.relabel(phase, touched)
-    stages.done("apply")
-    written = _report(memory, planned.values, {**planned.seconds, **stages.seconds}, stages)
-    return replace(written, warnings=written.warnings + planned.notes)
+def scaled_error(error: Tensor, occupied: Tensor, scale: Literal["median", "q95"]) -> tuple[Tensor, Tensor]:
+    """δ̂ in [0, 1] of |δ| [L, N], and the share [L] of the occupied slots that was clipped.
+
+    median: |δ|/(|δ| + median of the positive |δ|); nothing is clipped. q95: |δ|/95th percentile, clipped at 1.
+    0/0 counts as 0.
+    """
+    count = occupied.sum(-1).clamp_min(1)
+    if scale == "median":
+        middle = masked_quantile(error, occupied & (error > 0), 0.5)
+        whole = error + middle
+        return torch.where(whole > 0, error / whole.clamp_min(1e-38), 0.0), torch.zeros_like(count, dtype=torch.float32)
+    largest = masked_quantile(error, occupied, 0.95)
+    ratio = torch.where(error > 0, error / largest.clamp_min(1e-38), 0.0)
+    clipped = ((ratio > 1) & occupied).sum(-1) / count
+    return ratio.clamp(0, 1), clipped
 
 
-def _evaluate(memory: CrystalMemory, draft: Draft, evaluate: Evaluate) -> tuple[Tensor, dict[str, Tensor]]:
-    """|δ| float32[L, N] and, for each anchor, the outputs [L, N, …]; zero where nothing was chosen."""
-    error = torch.zeros_like(draft.error)
-    output = {name: torch.zeros_like(anchor[:, : draft.slots]) for name, anchor in memory.anchors.items()}
-    at_once = _at_once(memory)
-    parts = torch.arange(draft.slots, device=error.device).split(at_once)
-    wanted = torch.stack([part.any() for part in draft.chosen.split(at_once, dim=1)]).tolist()
-    for slots in (part for part, some in zip(parts, wanted, strict=True) if some):
-        answer = evaluate(memory.batch_of(slots))
-        if not isinstance(answer, Evaluation):
-            answer = Evaluation(answer)
-        error[:, slots] = answers.inner(memory, "td_error", answer.td_error, (len(slots),)).abs().to(torch.float32)
-        for name, outputs in output.items():
-            given = (answer.output or {}).get(name)
-            if given is None:
-                raise ValueError(f"evaluate: wanted output[{name!r}] for the anchor, got {sorted(answer.output or {})}")
-            outputs[:, slots] = answers.inner(memory, name, given, (len(slots), *outputs.shape[2:])).to(torch.float32)
-    answers.refuse_unfinite(draft.chosen, {"td_error": error, **output})
-    for answer in (error, *output.values()):  # what a critic says of empty slots and of lanes not due is not looked at
-        answer.masked_fill_(~draft.chosen.view(*draft.chosen.shape, *([1] * (answer.dim() - 2))), 0.0)
-    return error, output
+def back_up(
+    flagged: Tensor, near: Near, alive: Tensor, factor: float, sweeps: int, last: Tensor | None = None
+) -> Tensor:
+    """W float32[L, N]: W ← max(I, factor·mean W of the neighbours of s′), repeated `sweeps` times.
+
+    flagged bool[L, N] is I; alive bool[L, N]: the episode went on after s′. The iteration starts from I, or from the
+    last W. Both converge to the same W, which is unique for factor < 1. From I it is approached from below. From the
+    last W one or two sweeps suffice, but W decays slowly where nothing is contradicted any more, because experiences
+    that are each other's future support each other's W.
+    """
+    value = own = flagged.to(torch.float32)
+    if last is not None:
+        value = torch.maximum(own, last)
+    zero = torch.zeros(len(own), 1, device=own.device)
+    if not bool(value.any()):
+        return value
+    for _ in range(sweeps):
+        before, value = value, torch.maximum(own, factor * near.mean(value, zero, first=5) * alive)
+        if torch.equal(before, value):
+            break
+    return value
 
 
-def _at_once(memory: CrystalMemory) -> int:
-    on_cuda = memory.device.type == "cuda"
-    return max(EVALUATE_AT_ONCE, EVALUATE_ON_CUDA // memory.lanes) if on_cuda else EVALUATE_AT_ONCE
-
-
-def _random(memory: CrystalMemory, draft: Draft) -> neighbours.Near:
-    """Random slots in place of neighbours (a row of the paper's ablation)."""
-    k = memory.params.k
-    index = (_uniform(memory, draft, Stream.NEIGHBOURS, k) * memory.capacity).to(torch.int64)
-    exists = index < draft.slots
-    index = torch.where(exists, index, 0)
-    exists &= draft.occupied.gather(1, index)
-    shape = (memory.lanes, draft.slots, k)
-    return neighbours.Near(index.view(shape), exists.view(shape))
-
-
-def _visits(memory: CrystalMemory, draft: Draft) -> Visits:
-    """The cells of everything; those of the fresh are new."""
-    grid, fields = memory.grid, draft.fields
-    centre, deviation = grid.centre, grid.deviation
-    if not grid.scaled:
-        centre, deviation = grid.scale(*neighbours.moments(memory.grid_vectors(fields), draft.fresh), draft.fresh)
-    cell = grid.cell[:, : draft.slots].clone()
-    slots, real = padded(draft.fresh)
-    if not slots.shape[1]:
-        return Visits(draft.fresh, cell, centre, deviation)
-    some = memory.arena.unpack(memory.arena.read(slots))
-    found = grid.cell_of(memory.grid_vectors(some), memory.grid_codes(some), centre, deviation)
-    cell[real.nonzero()[:, 0], slots[real]] = found[real]
-    return Visits(draft.fresh, cell, centre, deviation)
-
-
-def _counted(
-    memory: CrystalMemory, draft: Draft, visits: Visits, near: neighbours.Near | None
-) -> tuple[Tensor, tuple[str, ...]]:
-    """Visits [L, W], by the grid or by neighbours, and what the report says of it."""
-    by_cell, how = memory.grid.counted(visits), memory.params.novelty
-    if how == "grid" or near is None:
-        return by_cell, ()
-    useless = memory.grid.useless(visits) | (how == "knn")
-    if not bool(useless.any()):
-        return by_cell, ()
-    counted = torch.where(useless[:, None], density.pseudo_counts(memory, draft, near), by_cell)
-    return counted, (density.NOTE,) if how == "auto" else ()
-
-
-def _value(memory: CrystalMemory, draft: Draft, counted: Tensor, near: neighbours.Near | None) -> Tensor:
-    """Draft the utility of the chosen (eq. utility); the clipped share [L] of |δ|."""
-    scaled, clipped = scaled_error(draft.error, draft.occupied, memory.params.scale)
-    novelty = torch.exp(-counted / memory.lane_value("Z"))
-    overall = draft.mean_over_occupied(scaled)
+def _utility(snapshot: Snapshot, error: Tensor, counted: Tensor, near: Near | None) -> tuple[Tensor, Tensor]:
+    """U = w₁·δ̂ + w₂·N + w₃·V of the chosen (eq. utility), in [0, 1]; and the share [L] of |δ| that was clipped."""
+    params, lane = snapshot.shared.params, snapshot.shared.lane_params
+    if params.downstream == "random":
+        near = _random_near(snapshot)
+    scaled, clipped = scaled_error(error, snapshot.occupied, params.scale)
+    novelty = torch.exp(-counted / lane["Z"])
+    overall = _mean_over(snapshot, scaled)
     downstream = overall if near is None else near.mean(scaled, overall)
-    w1, w2, w3 = (memory.lane_value(name) for name in ("w1", "w2", "w3"))
-    utility = w1 * scaled + w2 * novelty + w3 * downstream
-    if draft.boost is not None:
-        utility = utility + draft.boost
-    draft.utility = torch.where(draft.chosen, utility.clamp(0, 1).to(torch.float32), draft.utility)
-    return clipped
+    utility = lane["w1"] * scaled + lane["w2"] * novelty + lane["w3"] * downstream
+    if snapshot.boost is not None:
+        utility = utility + snapshot.boost
+    return torch.where(snapshot.chosen, utility.clamp(0, 1).to(torch.float32), snapshot.columns.utility), clipped
 
 
-def _suspect(draft: Draft, flagged: Tensor, near: neighbours.Near | None) -> None:
-    """Draft the suspicion W: the contradicted, and those whose future is."""
-    suspicion = flagged.to(torch.float32)
-    if draft.params.backup and near is not None:
-        alive, last = draft.fields["discount"] > 0, draft.suspicion if draft.params.warm else None
-        suspicion = interference.back_up(flagged, near, alive, draft.params.backup, draft.params.sweeps, last)
-    draft.suspicion = torch.where(draft.lane & draft.occupied, suspicion, draft.suspicion)
+def _mean_over(snapshot: Snapshot, values: Tensor) -> Tensor:
+    """Mean [L, 1] of values [L, W] over the occupied slots."""
+    count = snapshot.occupied.sum(-1, keepdim=True).clamp_min(1)
+    return (total(values * snapshot.occupied, snapshot.block) / count).to(values.dtype)
 
 
-def _uniform(memory: CrystalMemory, draft: Draft, stream: Stream, each: int) -> Tensor:
-    """float64[L, W·each] in [0, 1) that belong to each lane's own consolidation and each slot."""
-    start = memory.streams.starts(stream, draft.turns)[:, None]
-    return to_unit(element_bits(start, torch.arange(draft.slots * each, device=start.device)))
+def _random_near(snapshot: Snapshot) -> Near:
+    """Random slots in place of neighbours (a row of the paper's ablation)."""
+    k = snapshot.shared.params.k
+    index = (_uniform(snapshot, Stream.NEIGHBOURS, k) * snapshot.shared.capacity).to(torch.int64)
+    exists = index < snapshot.slots
+    index = torch.where(exists, index, 0)
+    exists &= snapshot.occupied.gather(1, index)
+    shape = (*snapshot.phase.shape, k)
+    return Near(index.view(shape), exists.view(shape))
 
 
-def _report(
-    memory: CrystalMemory, extra: Mapping[str, Tensor], seconds: dict[str, float], stages: Stages
-) -> report.Consolidation:
-    ledger, context = memory.ledger, memory.arena.unpack(memory.arena.rows)["context"]
-    exponent = annealed(ledger.is_exponent, memory.params.is_steps, memory.time)
-    values = (
-        report.phase_statistics(ledger)
-        | report.loss_shares(ledger, exponent, memory.anchors.pull(ledger))
-        | dict(extra)
-    )
-    values["contexts"] = report.effective_contexts(context, ledger.phase)
-    table = torch.stack([value.to(torch.float64) for value in values.values()]).cpu()  # one transfer
-    on_cpu = dict(zip(values, table, strict=True))
-    histogram = report.histogram(ledger).cpu()
-    stages.done("report")
-    warnings = report.health(on_cpu, memory.params.interference)
-    return report.Consolidation(on_cpu, histogram, {**seconds, "report": stages.seconds["report"]}, warnings)
+def _interference(snapshot: Snapshot, flagged: Tensor, near: Near | None) -> Tensor:
+    """W: experiences that are contradicted, and those whose future is."""
+    params, old = snapshot.shared.params, snapshot.columns.interference
+    value = flagged.to(torch.float32)
+    if params.backup and near is not None:
+        alive, last = snapshot.fields["discount"] > 0, old if params.warm else None
+        value = back_up(flagged, near, alive, params.backup, params.sweeps, last)
+    return torch.where(snapshot.due & snapshot.occupied, value, old)
+
+
+def _crystallize(snapshot: Snapshot, columns: Columns, output: Mapping[str, Tensor]) -> tuple[Columns, Tensor]:
+    """One step of c, and the time Δt float64[L, W] that it covers; 0 for experiences that were not chosen."""
+    params, chosen = snapshot.shared.params, snapshot.chosen
+    now, unit = snapshot.clock.time, params.unit(snapshot.shared.capacity)
+    if params.clock == "calls":
+        now, unit = snapshot.consolidations + 1, 1
+    elapsed = torch.where(chosen, since(columns.updated, now).to(torch.float64) / unit, 0.0)
+    gain, loss = _rates(snapshot, columns, _settled(snapshot, output))
+    c = _step(snapshot, gain, loss, elapsed)
+    updated = torch.where(chosen, now[:, None].to(torch.int32), columns.updated)
+    return replace(columns, c=torch.where(chosen, c, columns.c), updated=updated), elapsed
+
+
+def _rates(snapshot: Snapshot, columns: Columns, settled: Tensor) -> tuple[Tensor, Tensor]:
+    """Gain and loss per unit of time, float64[L, W]."""
+    lane, interference = snapshot.shared.lane_params, columns.interference
+    gain = lane["alpha"] * columns.utility * settled
+    if snapshot.shared.params.melt is None:
+        return gain, lane["beta"] * interference + lane["leak"]
+    return gain * (1 - interference), lane["melt"] * interference + lane["leak"]
+
+
+def _settled(snapshot: Snapshot, output: Mapping[str, Tensor]) -> Tensor:
+    """S = exp(−drift / (g·spread)), [L, W]; 1 for outputs that did not move, and at the first evaluation."""
+    c = snapshot.columns.c
+    if snapshot.shared.params.settle is None or not output:
+        return torch.ones_like(c)
+    drift = torch.zeros_like(c)
+    for name, now in output.items():
+        flat = now.view(*drift.shape, -1)
+        held = snapshot.shared.anchors[name][:, : snapshot.slots].reshape(flat.shape)
+        _, deviation = moments(flat, snapshot.chosen, snapshot.block)
+        drift += (flat - held).abs().mean(-1) / deviation.mean(-1) / len(output)
+    factor = torch.exp(-drift / snapshot.shared.lane_params["settle"]).to(drift.dtype)
+    return torch.where(snapshot.unevaluated, 1.0, factor)
+
+
+def _step(snapshot: Snapshot, gain: Tensor, loss: Tensor, elapsed: Tensor) -> Tensor:
+    c, sigma = snapshot.columns.c.to(torch.float64), snapshot.shared.lane_params["sigma"]
+    start = snapshot.shared.streams.starts(Stream.NOISE, snapshot.consolidations)[:, None]
+    slot = torch.arange(snapshot.slots, device=c.device)
+    if snapshot.shared.params.integrator == "euler":
+        normal = normal_from_bits(element_bits(start, 2 * slot), element_bits(start, 2 * slot + 1))
+        return dynamics.euler_maruyama(c, gain, loss, sigma, elapsed, normal).to(torch.float32)
+
+    def beta(p: Tensor, q: Tensor) -> Tensor:
+        return beta_variates(p, q, start, slot)
+
+    return dynamics.matched_beta(c, gain, loss, sigma, elapsed, beta).to(torch.float32)
+
+
+def _follow(snapshot: Snapshot, c: Tensor, elapsed: Tensor, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Anchors [L, W, …] after they moved towards the output, the less the higher c is; the first is the output."""
+    rate = 1 - (1 - (1 - c) ** 2) ** elapsed.to(torch.float32)
+    rate = rate * snapshot.chosen
+    anchors = {}
+    for name, anchor in snapshot.shared.anchors.items():
+        held = anchor[:, : snapshot.slots]
+        moved = held + _like(rate, held) * (output[name] - held)
+        anchors[name] = torch.where(_like(snapshot.unevaluated, held), output[name], moved)
+    return anchors
+
+
+def _uniform(snapshot: Snapshot, stream: Stream, each: int) -> Tensor:
+    """float64[L, W·each] in [0, 1), fixed by each lane's consolidation number and the slot."""
+    start = snapshot.shared.streams.starts(stream, snapshot.consolidations)[:, None]
+    return to_unit(element_bits(start, torch.arange(snapshot.slots * each, device=start.device)))
+
+
+def _like(values: Tensor, other: Tensor) -> Tensor:
+    """values [L, W] with axes of size one added, to broadcast with other [L, W, …]."""
+    return values.view(*values.shape, *([1] * (other.dim() - 2)))

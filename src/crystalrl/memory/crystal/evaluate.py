@@ -1,31 +1,93 @@
-"""A critic's answers, checked."""
+"""The critic is asked for TD errors and outputs, chunk by chunk, and its answers are checked."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from time import perf_counter
 
 import torch
 from torch import Tensor
 
-from crystalrl.memory.storage.spec import Shape
+from crystalrl.memory.crystal.snapshot import Snapshot
+from crystalrl.memory.storage.batches import gather_batch
+from crystalrl.types import Batch, Evaluate, Evaluation
 
-if TYPE_CHECKING:
-    from crystalrl.memory.crystal.memory import CrystalMemory
+CPU_CHUNK = 4096
+"""Slots per call of the critic on CPU. Every chunk holds the same slots of all lanes, occupied or not: the critic sees
+batches of one shape, and the answers for a lane do not depend on the other lanes."""
+CUDA_CHUNK = 1 << 17
+"""Experiences per call of the critic on CUDA, over all lanes. There a call costs the same few launches at any size."""
 
 
-def inner(memory: CrystalMemory, name: str, answer: Tensor, shape: Shape) -> Tensor:
-    """A critic's answer [L, *shape] (or [*shape] without lanes) as [L, *shape] on the memory's device."""
-    wanted = shape if memory.spec.lanes is None else (memory.lanes, *shape)
+@dataclass(frozen=True)
+class Critique:
+    """The critic's answers for a whole snapshot; zero for experiences that were not chosen."""
+
+    error: Tensor
+    """|δ| float32[L, W]."""
+    output: Mapping[str, Tensor]
+    """The output of each anchor, float32[L, W, …]."""
+    finished_at: float
+    """Wall-clock time, in seconds."""
+
+
+def evaluate_all(snapshot: Snapshot, evaluate: Evaluate) -> Critique:
+    """Ask the critic about every chosen experience. Raises if an answer is missing, misshapen or not finite."""
+    chosen = snapshot.chosen
+    error = torch.zeros_like(snapshot.columns.error)
+    output = {name: torch.zeros_like(x[:, : snapshot.slots]) for name, x in snapshot.shared.anchors.items()}
+    size = _chunk_size(snapshot)
+    chunks = torch.arange(snapshot.slots, device=error.device).split(size)
+    needed = torch.stack([part.any() for part in chosen.split(size, dim=1)]).tolist()
+    for slots in (chunk for chunk, some in zip(chunks, needed, strict=True) if some):
+        answer = evaluate(_batch(snapshot, slots))
+        if not isinstance(answer, Evaluation):
+            answer = Evaluation(answer)
+        error[:, slots] = _checked(snapshot, "td_error", answer.td_error, (len(slots),)).abs().to(torch.float32)
+        for name, outputs in output.items():
+            given = _output(answer, name)
+            outputs[:, slots] = _checked(snapshot, name, given, (len(slots), *outputs.shape[2:])).to(torch.float32)
+    _refuse_not_finite(chosen, {"td_error": error, **output})
+    for answers in (error, *output.values()):  # answers for empty slots and for lanes that are not due are ignored
+        answers.masked_fill_(~chosen.view(*chosen.shape, *([1] * (answers.dim() - 2))), 0.0)
+    return Critique(error, output, perf_counter())
+
+
+def _chunk_size(snapshot: Snapshot) -> int:
+    on_cuda = snapshot.phase.device.type == "cuda"
+    return max(CPU_CHUNK, CUDA_CHUNK // len(snapshot.phase)) if on_cuda else CPU_CHUNK
+
+
+def _batch(snapshot: Snapshot, slots: Tensor) -> Batch:
+    """The experiences in slots int64[C] of every lane."""
+    shared, columns = snapshot.shared, snapshot.columns
+    wide = slots.expand(len(snapshot.phase), -1).contiguous()
+    weight = torch.ones(wide.shape, device=wide.device)
+    anchors = shared.anchors.at(wide, columns.c, columns.flags)
+    return gather_batch(snapshot.arena, wide, weight, to=shared.deliver, squeeze=shared.squeeze, anchors=anchors)
+
+
+def _output(answer: Evaluation, name: str) -> Tensor:
+    given = (answer.output or {}).get(name)
+    if given is None:
+        raise ValueError(f"evaluate: wanted output[{name!r}] for the anchor, got {sorted(answer.output or {})}")
+    return given
+
+
+def _checked(snapshot: Snapshot, name: str, answer: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """An answer [L, *shape] (or [*shape] without lanes) as [L, *shape] on the memory's device."""
+    squeeze = snapshot.shared.squeeze
+    wanted = shape if squeeze else (len(snapshot.phase), *shape)
     if not isinstance(answer, Tensor) or tuple(answer.shape) != wanted:
         got = list(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
         raise ValueError(f"evaluate: wanted {name} of shape {list(wanted)}, got {got}")
-    answer = answer.detach().to(memory.device)
-    return answer[None] if memory.spec.lanes is None else answer
+    answer = answer.detach().to(snapshot.phase.device)
+    return answer[None] if squeeze else answer
 
 
-def refuse_unfinite(chosen: Tensor, answers: Mapping[str, Tensor]) -> None:
-    """Raise if a critic said NaN or infinity of a chosen experience."""
+def _refuse_not_finite(chosen: Tensor, answers: Mapping[str, Tensor]) -> None:
+    """Raise if an answer for a chosen experience is NaN or infinite."""
     for name, answer in answers.items():
         bad = ~torch.isfinite(answer).view(*chosen.shape, -1).all(-1)
         if bool((bad & chosen).any()):

@@ -1,39 +1,47 @@
-"""Novelty N = exp(−n(s, a)/Z) (eq. nov): n counts visits to a cell of (context, state, action) in a hashed grid."""
+"""Novelty N = exp(−n(s, a)/Z) (eq. nov): n counts the visits to a cell of (context, state, action) in a hashed grid,
+or is estimated from the distance to the nearest stored states where hardly any cell is visited twice.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from crystalrl.backends import GOLDEN, signed
+from crystalrl.backends.splitmix import GOLDEN, signed
+from crystalrl.memory.neighbours.exact import moments
+from crystalrl.memory.neighbours.features import Features
+from crystalrl.memory.neighbours.neighbourhood import Neighbourhood
+from crystalrl.memory.neighbours.view import View, padded
 from crystalrl.random import mix
 
 ENOUGH = 1000
 """Visits before the grid is judged."""
-RAIN = 1.2
-"""Up to so many times its mean, the variance of the visits to entries is that of visits to ever new cells."""
+POISSON = 1.2
+"""Counts whose variance is at most this multiple of their mean look Poisson: no cell is visited again."""
+NOTE = "Hardly a cell of the novelty grid is entered twice: novelty comes from the nearest neighbours (novelty='knn')."
 
 
 @dataclass(frozen=True)
 class Visits:
-    """First visits of a consolidation, to be counted when it is applied; slots beyond those drafted have none."""
+    """First visits of a consolidation over W slots. They are counted when it is applied."""
 
-    fresh: Tensor
-    """bool[L, W]: whose."""
+    new: Tensor
+    """bool[L, W]: experiences whose visit is not counted yet."""
     cell: Tensor
-    """int32[L, W]: where, for everything occupied."""
+    """int32[L, W]: cell of every experience."""
     centre: Tensor
     deviation: Tensor
 
 
 class Grid:
-    """Visit counts per lane. Invariant: counts sum to the visits so far; cells are of a width fixed at the first use.
+    """Visit counts per lane. Invariant: counts sum to the visits so far; the scale is fixed at the first use.
 
     Coordinates are measured in standard deviations of the states stored when the first visits were counted, so a cell
-    means the same for ever. The table is bounded: cells share an entry where their hashes agree. The cell of each slot
-    is kept, because it never changes.
+    keeps its meaning. The table is bounded: cells share an entry where their hashes agree. The cell of each slot is
+    kept, because it never changes.
     """
 
     def __init__(self, lanes: int, slots: int, size: int, width: float, device: torch.device) -> None:
@@ -45,38 +53,44 @@ class Grid:
         """Zero until the first visits."""
         self.cell = torch.zeros(lanes, slots, dtype=torch.int32, device=device)
 
-    def scale(self, mean: Tensor, deviation: Tensor, fresh: Tensor) -> tuple[Tensor, Tensor]:
-        """Centre and deviation [L, 1, D] to use: as fixed, or those of the fresh [L, N] where there were none yet."""
+    def scale(self, mean: Tensor, deviation: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
+        """Centre and deviation [L, 1, D] to use: the fixed ones, or those given where there were none yet.
+
+        new bool[L, W]: a lane without new experiences fixes nothing.
+        """
         known = self.deviation > 0
-        first = known | ~fresh.any(1)[:, None, None]
+        first = known | ~new.any(1)[:, None, None]
         return torch.where(known, self.centre, mean), torch.where(first, self.deviation, deviation)
 
     @property
     def scaled(self) -> bool:
+        """Whether every lane has its scale."""
         return bool((self.deviation > 0).all())
 
     def counted(self, visits: Visits) -> Tensor:
-        """Visits int32[L, W] of every experience's cell, the fresh ones included; nothing is written."""
+        """Visits int32[L, W] to every experience's cell, the new ones included. Nothing is written."""
         cell = visits.cell.to(torch.int64)
-        return self.count.scatter_add(1, cell, visits.fresh.to(torch.int32)).gather(1, cell)
+        return self.count.scatter_add(1, cell, visits.new.to(torch.int32)).gather(1, cell)
 
     def useless(self, visits: Visits) -> Tensor:
-        """bool[L]: whether hardly a cell has been entered twice. Visits to ever new cells fall on the entries of the
-        table like rain, with a variance equal to their mean; cells entered again and again vary more. The few very full
-        ones (of who stands still) count only as far as rain would go.
+        """bool[L]: whether hardly any cell has been visited twice.
+
+        Visits to ever new cells spread over the entries of the table as a Poisson process, with a variance equal to
+        their mean; repeated visits vary more. Counts are clipped where a Poisson count hardly ever lies, so that a few
+        very full cells (an agent that stands still) do not decide.
         """
-        count = self.count.scatter_add(1, visits.cell.to(torch.int64), visits.fresh.to(torch.int32))
+        count = self.count.scatter_add(1, visits.cell.to(torch.int64), visits.new.to(torch.int32))
         entered = count.sum(-1, keepdim=True).to(torch.float64)
-        rain = entered / self.count.shape[1]
-        seen = torch.minimum(count.to(torch.float64), rain + 3 * rain.sqrt() + 1)
+        rate = entered / self.count.shape[1]
+        seen = torch.minimum(count.to(torch.float64), rate + 3 * rate.sqrt() + 1)
         mean = seen.mean(-1)
-        return (entered[:, 0] >= ENOUGH) & (seen.square().mean(-1) - mean.square() <= RAIN * mean)
+        return (entered[:, 0] >= ENOUGH) & (seen.square().mean(-1) - mean.square() <= POISSON * mean)
 
     def count_visits(self, visits: Visits, kept: Tensor) -> None:
-        """Count the fresh that are still there, bool[L, W]."""
+        """Count the new visits of the slots that still hold the same experience, kept bool[L, W]."""
         self.centre.copy_(visits.centre)
         self.deviation.copy_(visits.deviation)
-        counted = (visits.fresh & kept).to(torch.int32)
+        counted = (visits.new & kept).to(torch.int32)
         self.count.scatter_add_(1, visits.cell.to(torch.int64), counted)
         mine = self.cell[:, : visits.cell.shape[1]]
         mine.copy_(torch.where(kept, visits.cell, mine))
@@ -101,3 +115,62 @@ class Grid:
     def clear(self) -> None:
         self.count.zero_()
         self.deviation.zero_()
+
+
+def find_visits(grid: Grid, view: View, features: Features) -> Visits:
+    """The cells of all experiences; visits of the unevaluated ones are new."""
+    new, centre, deviation = view.unevaluated, grid.centre, grid.deviation
+    if not grid.scaled:
+        centre, deviation = grid.scale(*moments(features.grid_vectors(view.fields), new, view.block), new)
+    cell = grid.cell[:, : view.slots].clone()
+    slots, real = padded(new)
+    if not slots.shape[1]:
+        return Visits(new, cell, centre, deviation)
+    some = view.arena.unpack(view.arena.read(slots))
+    found = grid.cell_of(features.grid_vectors(some), features.grid_codes(some), centre, deviation)
+    cell[real.nonzero()[:, 0], slots[real]] = found[real]
+    return Visits(new, cell, centre, deviation)
+
+
+def visit_counts(
+    grid: Grid, visits: Visits, nearby: Neighbourhood, occupied: Tensor, how: Literal["auto", "grid", "knn"]
+) -> tuple[Tensor, tuple[str, ...]]:
+    """Visits [L, W], from the grid or from the neighbours, and remarks for the report."""
+    by_cell = grid.counted(visits)
+    if how == "grid" or nearby.near is None:
+        return by_cell, ()
+    useless = grid.useless(visits) | (how == "knn")
+    if not bool(useless.any()):
+        return by_cell, ()
+    counted = torch.where(useless[:, None], pseudo_counts(nearby, occupied), by_cell)
+    return counted, (NOTE,) if how == "auto" else ()
+
+
+def pseudo_counts(nearby: Neighbourhood, occupied: Tensor) -> Tensor:
+    """float32[L, W]: 1 + k·h/r, with r the distance of a successor state to its k-th nearest stored state and h the
+    median of r in the lane.
+
+    This is the number of visits within h if they lay along a path as densely as the neighbours do. A typical experience
+    counts 1 + k, one in a crowded region more, an isolated one hardly more than 1. Where fewer than k states are
+    listed, their number replaces k. The successor state stands for the pair of state and action.
+    """
+    assert nearby.near is not None
+    near = nearby.near
+    listed = near.exists.sum(-1)
+    last = near.index.gather(2, (listed - 1).clamp_min(0)[..., None].to(torch.int64))[..., 0].to(torch.int64)
+    counted = occupied & (listed > 0)
+    far = torch.where(counted, nearby.successor_distance(last), 0.0)
+    typical = masked_quantile(far, counted, 0.5)
+    ratio = torch.where(far > 0, typical / far.clamp_min(1e-30), torch.where(typical > 0, torch.inf, 1.0))
+    return torch.where(counted, 1 + listed * ratio, 1.0)
+
+
+def masked_quantile(values: Tensor, mask: Tensor, q: float) -> Tensor:
+    """float32[L, 1]: quantile of the masked values [L, N] of each lane, linearly interpolated; 0 if there are none."""
+    ordered = values.masked_fill(~mask, torch.inf).sort(-1).values
+    place = q * (mask.sum(-1, keepdim=True).to(torch.float64) - 1).clamp_min(0)
+    low = place.floor().to(torch.int64)
+    high = place.ceil().to(torch.int64)
+    below, above = ordered.gather(1, low), ordered.gather(1, high)
+    value = below + (above - below).nan_to_num(0.0) * (place - low).to(values.dtype)
+    return torch.where(mask.any(-1, keepdim=True), value, 0.0)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from time import perf_counter
 
 import torch
 from torch import Tensor
 
 from crystalrl.dynamics import CRYSTAL, EMPTY, PHASES
+from crystalrl.memory.crystal.anchors import Anchors
 from crystalrl.memory.crystal.ledger import CrystalLedger
+from crystalrl.memory.crystal.snapshot import Plan
+from crystalrl.memory.sampling.priority import annealed
 
 BINS = 10
 
@@ -20,14 +24,14 @@ class Consolidation:
 
     In `values`:
     liquid, glass, crystal                     experiences in each phase
-    …_share                                    of the phase's capacity that is in use
-    c_mean_…, c_variance_…                     of c in each phase (NaN: empty)
+    …_share                                    share of the phase's capacity in use
+    c_mean_…, c_variance_…                     mean and variance of c in each phase (NaN: empty)
     utility, error                             means over all experiences
-    to_glass, to_crystal, to_liquid, melted    moves between phases (melted: crystals that fell back)
+    to_glass, to_crystal, to_liquid, melted    moves between phases (melted: crystals that became glass or liquid)
     streak_evicted, crystal_dropped, glass_evicted, liquid_evicted, refused
-                                               experiences given up, or not admitted, and why
-    contradicted                               experiences flagged by the rule of interference
-    suspicion                                  mean W over glass and crystal
+                                               experiences evicted or not admitted, by reason
+    contradicted                               experiences contradicted by the rule of interference
+    suspicion                                  mean backed-up interference W over glass and crystal
     td_weight_…, anchor_weight_…               share of a batch's TD and anchor loss weight carried by each phase
     contexts                                   effective number of contexts among crystals (1/Σp²; NaN: no ids)
     at_one                                     share of experiences at c = 1
@@ -41,14 +45,31 @@ class Consolidation:
     histogram: Tensor
     """int64[L, 3, 10]: c of liquid, glass, crystal in ten equal bins of [0, 1]."""
     seconds: Mapping[str, float]
-    """Wall-clock time per stage."""
+    """Wall-clock time by stage."""
     warnings: tuple[str, ...]
     """What looks unhealthy, in plain language."""
 
     def scalars(self) -> dict[str, float]:
-        """Everything a logger wants, averaged over the lanes (which have a value), and the seconds as seconds_…"""
+        """All values for a logger, averaged over the lanes that have one, and the seconds as seconds_…"""
         means = {name: float(value.nanmean()) for name, value in self.values.items()}
         return means | {f"seconds_{stage}": taken for stage, taken in self.seconds.items()}
+
+
+def consolidation(
+    plan: Plan, ledger: CrystalLedger, anchors: Anchors, context: Tensor | None, time: Tensor, begun_at: float
+) -> Consolidation:
+    """The report of a plan that was written; begun_at: wall-clock time at which writing began."""
+    written_at = perf_counter()
+    exponent = annealed(ledger.is_exponent, ledger.params.is_steps, time)
+    pull = anchors.pull(ledger.c, ledger.flags)
+    values = phase_statistics(ledger) | loss_shares(ledger, exponent, pull) | dict(plan.values)
+    values["contexts"] = effective_contexts(context, ledger.phase)
+    table = torch.stack([value.to(torch.float64) for value in values.values()]).cpu()  # one transfer
+    on_cpu = dict(zip(values, table, strict=True))
+    counts = histogram(ledger).cpu()
+    seconds = {**plan.seconds, "apply": written_at - begun_at, "report": perf_counter() - written_at}
+    warnings = health(on_cpu, ledger.params.interference)
+    return Consolidation(on_cpu, counts, seconds, warnings + plan.notes)
 
 
 def phase_statistics(ledger: CrystalLedger) -> dict[str, Tensor]:
@@ -62,7 +83,7 @@ def phase_statistics(ledger: CrystalLedger) -> dict[str, Tensor]:
         "at_one": ((c >= 1) & occupied).sum(-1) / count,
     }
     solid = (phase > 1).sum(-1).clamp_min(1)
-    out["suspicion"] = (ledger.suspicion * (phase > 1)).sum(-1) / solid
+    out["suspicion"] = (ledger.interference * (phase > 1)).sum(-1) / solid
     for number in range(1, CRYSTAL + 1):
         name, mine = PHASES[number], phase == number
         members = mine.sum(-1)
@@ -87,9 +108,9 @@ def histogram(ledger: CrystalLedger) -> Tensor:
 
 
 def loss_shares(ledger: CrystalLedger, exponent: Tensor, pull: Tensor) -> dict[str, Tensor]:
-    """Expected share [L] of a batch's TD weight and of its anchor strength that each phase carries.
+    """Expected share [L] of a batch's TD weight and anchor strength in each phase.
 
-    exponent float64[L, 1]: of the importance weights, as annealed by now; pull float32[L, N]: strength of each
+    exponent float64[L, 1]: current exponent of the importance weights; pull float32[L, N]: strength of each
     experience's anchors.
     """
     weight = ledger.tree.weight[:, : ledger.slots].to(torch.float64)
@@ -123,8 +144,8 @@ def effective_contexts(context: Tensor | None, phase: Tensor) -> Tensor:
 
 
 def health(values: Mapping[str, Tensor], rule: str) -> tuple[str, ...]:
-    """Plain-language warnings. The paper's healthy ranges are impossible (in a steady state the mean c of liquid stays
-    well below τ_L), so these look at what really goes wrong.
+    """Plain-language warnings about what goes wrong in practice. (The paper's healthy ranges cannot be met: in a steady
+    state the mean c of liquid stays well below τ_L.)
     """
     mean = {name: float(value.nanmean()) for name, value in values.items()}
     found = []

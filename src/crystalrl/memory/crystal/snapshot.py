@@ -1,121 +1,172 @@
-"""A consolidation before it happens: copies of the ledger's columns that are rewritten, and the plan made of them."""
+"""The two values a consolidation passes on: a snapshot of what it reads, and a plan of what it will write."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass, fields
+from time import perf_counter
 
 import torch
 from torch import Tensor
 
 from crystalrl.dynamics import EMPTY
-from crystalrl.memory.crystal.ledger import EVALUATED
-from crystalrl.memory.crystal.novelty import Visits
-from crystalrl.memory.neighbours.exact import BLOCK, total
-from crystalrl.memory.storage.arena import Arena
-
-if TYPE_CHECKING:
-    from crystalrl.memory.crystal.memory import CrystalMemory
-
-COLUMNS = ("c", "utility", "error", "suspicion", "key", "streak", "flags", "updated")
-"""What a consolidation rewrites."""
-WHOLE = BLOCK
-"""Up to so many slots all are looked at; of more, the blocks up to the last that is occupied."""
+from crystalrl.memory.crystal.anchors import Anchors
+from crystalrl.memory.crystal.ledger import EVALUATED, CrystalLedger
+from crystalrl.memory.crystal.novelty import Grid, Visits
+from crystalrl.memory.neighbours.features import Features
+from crystalrl.memory.neighbours.neighbourhood import Neighbours
+from crystalrl.memory.neighbours.view import View
+from crystalrl.memory.storage.external import AnyArena
+from crystalrl.params import CrystalParams
+from crystalrl.random import Streams
 
 
-class Draft:
-    """The ledger of W ≤ N slots as a consolidation sees and rewrites it; every column [L, W] is a copy.
-
-    Slots beyond W are empty in every lane: they cost nothing.
-    """
+@dataclass(frozen=True)
+class Columns:
+    """The columns of the ledger that a consolidation rewrites, [L, W] each; see `CrystalLedger` for their meaning."""
 
     c: Tensor
     utility: Tensor
     error: Tensor
-    suspicion: Tensor
+    interference: Tensor
     key: Tensor
     streak: Tensor
     flags: Tensor
     updated: Tensor
 
-    def __init__(self, memory: CrystalMemory, lane: Tensor, steps: Tensor) -> None:
-        ledger = memory.ledger
-        self.params, self.lanes, self.caps = ledger.params, ledger.lanes, ledger.caps
-        self.enter, self.leave, self.lane = ledger.enter, ledger.leave, lane
-        self.due = lane[:, 0].cpu()
-        """bool[L], on CPU: the lanes that are consolidated."""
-        blocks = -(-ledger.reach.cpu() // BLOCK) if ledger.slots > WHOLE else torch.full((ledger.lanes,), ledger.slots)
-        self.width = (blocks.clamp_min(1) * BLOCK).clamp_max(ledger.slots)
-        """int64[L], on CPU: slots of each lane that count, whatever the others hold."""
-        self.slots = int(self.width.max())
-        for name in COLUMNS:
-            setattr(self, name, getattr(ledger, name)[:, : self.slots].clone())
-        self.birth = ledger.birth[:, : self.slots].clone()
-        self.boost = ledger.boost[:, : self.slots].clone() if self.params.boost else None
-        self.phase: Tensor = ledger.phase[:, : self.slots]
-        self.generation = ledger.tree.claims[:, : self.slots, 0].clone()
-        self.time, self.turns = memory.time.clone(), memory.turns.clone()
-        self.ended, self.steps = memory.ended.clone(), steps
-        self.read_from(memory.arena)
-        self.occupied: Tensor = self.phase != EMPTY
-        self.chosen = self._chosen()
-        """Whose c is moved in this call."""
-        self.fresh = self.chosen & ((self.flags & EVALUATED) == 0)
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(cls))
 
-    def read_from(self, arena: Arena) -> None:
-        """Where the payload is read: views, not copies."""
-        self._arena = arena
-        self.fields: Mapping[str, Any] = arena.unpack(arena.rows[:, : self.slots])
+    @classmethod
+    def copied(cls, ledger: CrystalLedger, slots: int) -> Columns:
+        return cls(*(getattr(ledger, name)[:, :slots].clone() for name in cls.names()))
 
-    def of(self, lanes: Tensor, slots: int) -> Self:
-        """The first so many slots, to look at: as if the lanes outside bool[L] (on CPU) were empty and not due."""
-        part, mine = copy(self), lanes.to(self.phase.device)[:, None]
-        part.slots, part.lane, part.due = slots, self.lane & mine, self.due & lanes
-        part.phase = self.phase[:, :slots] * mine
-        part.occupied, part.fresh = self.occupied[:, :slots] & mine, self.fresh[:, :slots] & mine
-        part.birth = self.birth[:, :slots]
-        part.read_from(self._arena)
-        return part
 
-    def _chosen(self) -> Tensor:
-        chosen: Tensor = self.occupied & self.lane
-        if self.params.slices > 1:
-            turn = self.turns[:, None] % self.params.slices
-            mine = torch.arange(self.slots, device=chosen.device) % self.params.slices == turn
-            chosen &= mine | ((self.flags & EVALUATED) == 0)
-        return chosen
+@dataclass(frozen=True)
+class Shared:
+    """The parts of a memory that a consolidation reads where they are."""
 
-    def mean_over_occupied(self, values: Tensor) -> Tensor:
-        """[L, 1]."""
-        count = self.occupied.sum(-1, keepdim=True).clamp_min(1)
-        return (total(values * self.occupied) / count).to(values.dtype)
+    params: CrystalParams
+    lane_params: Mapping[str, Tensor]
+    """Parameters that may differ between lanes, float64[L, 1] by name."""
+    capacity: int
+    block: int
+    """Slots per block; see `View.block`."""
+    squeeze: bool
+    """Whether batches have no lane axis."""
+    deliver: torch.device
+    """Device of the batches given to the critic."""
+    streams: Streams
+    features: Features
+    grid: Grid
+    anchors: Anchors
+
+
+@dataclass(frozen=True)
+class Clock:
+    """When the snapshot was taken, as copies."""
+
+    time: Tensor
+    """int64[L]: environment steps."""
+    consolidations: Tensor
+    """int64[L]: consolidations so far."""
+    episode_ended: Tensor
+    """bool[L, 1]: lanes in which an episode had ended."""
+    steps: Tensor
+    """int64[1]: environment steps that this consolidation accounts for."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Snapshot(View):
+    """A memory as a consolidation sees it: W ≤ N slots per lane. Slots beyond W are empty in every lane.
+
+    Columns are copies. The payload is read from `arena` when it is needed.
+    """
+
+    shared: Shared
+    columns: Columns
+    boost: Tensor | None
+    """Utility added for the return of an episode, [L, W]."""
+    generation: Tensor
+    """int32[L, W]: generation of each slot, to recognise slots rewritten since."""
+    chosen: Tensor
+    """bool[L, W]: experiences whose c is moved by this consolidation."""
+    caps: tuple[int, int, int]
+    """Slots for liquid, glass and crystal."""
+    enter: tuple[Tensor, Tensor]
+    """Thresholds above which c leads to glass and to crystal, [L, 1] each."""
+    leave: tuple[Tensor, Tensor]
+    """Thresholds below which c leads back to liquid and to glass, [L, 1] each."""
+    clock: Clock
+    taken_at: float
+    """Wall-clock time of the snapshot, in seconds."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a consolidation will do. `CrystalMemory.apply` does it, but for slots rewritten in the meantime."""
+    """What a consolidation will write. `CrystalMemory.apply` writes it, except to slots rewritten in the meantime."""
 
-    draft: Draft
+    snapshot: Snapshot
+    columns: Columns
     """The columns as they will be."""
     phase: Tensor
     """uint8[L, W]: the phases as they will be."""
     anchors: Mapping[str, Tensor]
+    """The targets as they will be, [L, W, …] by name."""
     visits: Visits
     values: Mapping[str, Tensor]
-    """For the report, [L] each."""
+    """Numbers for the report, [L] each."""
     seconds: Mapping[str, float]
+    """Wall-clock seconds by stage."""
     notes: tuple[str, ...] = ()
-    """For the report, in words."""
+    """Remarks for the report."""
+    neighbours: Neighbours | None = None
+    """The neighbour lists as they will be, where `CrystalMemory.plan` worked on a copy."""
 
 
-def padded(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Slots int64[L, M] where the mask [L, N] holds, in order, and which of them are real (lanes have fewer than M)."""
-    lane, slot = mask.nonzero(as_tuple=True)
-    count = mask.sum(-1)
-    first = count.cumsum(0) - count
-    rank = torch.arange(len(slot), device=slot.device) - first[lane]
-    slots = torch.zeros(len(mask), int(count.max()), dtype=torch.int64, device=slot.device)
-    slots[lane, rank] = slot
-    return slots, torch.arange(slots.shape[1], device=slot.device) < count[:, None]
+def take_snapshot(ledger: CrystalLedger, arena: AnyArena, shared: Shared, due: Tensor, clock: Clock) -> Snapshot:
+    """A snapshot for a consolidation of the lanes due bool[L, 1]."""
+    width = widths(ledger.reach, ledger.slots, shared.block)
+    slots = int(width.max())
+    phase, columns = ledger.phase[:, :slots], Columns.copied(ledger, slots)
+    chosen = chosen_slots(shared.params, (phase != EMPTY) & due, columns.flags, clock.consolidations)
+    return Snapshot(
+        arena=arena,
+        phase=phase,
+        birth=ledger.birth[:, :slots].clone(),
+        unevaluated=chosen & ((columns.flags & EVALUATED) == 0),
+        due=due,
+        due_on_host=due[:, 0].cpu(),
+        width=width,
+        consolidations=clock.consolidations,
+        block=shared.block,
+        shared=shared,
+        columns=columns,
+        boost=ledger.boost[:, :slots].clone() if shared.params.boost else None,
+        generation=ledger.generation[:, :slots].clone(),
+        chosen=chosen,
+        caps=ledger.caps,
+        enter=ledger.enter,
+        leave=ledger.leave,
+        clock=clock,
+        taken_at=perf_counter(),
+    )
+
+
+def widths(reach: Tensor, slots: int, block: int) -> Tensor:
+    """int64[L] on CPU: slots of each lane that a consolidation looks at, whatever the other lanes hold.
+
+    Up to one block, all slots; above, whole blocks up to the last occupied slot, reach int64[L].
+    """
+    blocks = -(-reach.cpu() // block) if slots > block else torch.full((len(reach),), slots)
+    return (blocks.clamp_min(1) * block).clamp_max(slots)
+
+
+def chosen_slots(params: CrystalParams, occupied: Tensor, flags: Tensor, consolidations: Tensor) -> Tensor:
+    """bool[L, W]: of the occupied slots of the lanes that are due, those of this slice and those never evaluated."""
+    if params.slices == 1:
+        return occupied
+    number = torch.arange(occupied.shape[1], device=occupied.device)
+    mine = number % params.slices == consolidations[:, None] % params.slices
+    return occupied & (mine | ((flags & EVALUATED) == 0))

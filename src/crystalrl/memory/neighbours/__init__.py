@@ -1,1 +1,1 @@
-"""Which stored states are near each other."""
+"""Which stored experiences are near each other, and which contradict each other."""

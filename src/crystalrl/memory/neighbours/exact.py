@@ -1,34 +1,29 @@
-"""Who is near whom: exact neighbours in torch, in chunks, on CPU or GPU.
+"""Distances, nearest neighbours and statistics over all stored vectors: the reference, on CPU and CUDA.
 
-States are compared as vectors [L, N, D]: flattened, standardised per lane, and above 64 dimensions projected to 32
-random directions (or mapped by the user's own features).
+Vectors are float32[L, N, D]. `pairs` stands for compiled kernels over all pairs (numba or Triton) that give the same
+results as the torch code here, which runs where `pairs` is None.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from crystalrl import backends
-from crystalrl.random import Stream, Streams, element_bits, normal_from_bits
-from crystalrl.types import Observation
+from crystalrl.backends.protocols import Pairs
 
-MOST_DIMENSIONS = 64
-PROJECTED = 32
 BLOCK = 4096
-"""Slots that are added up at once; see `total`."""
+"""Slots that are summed at once; see `total`."""
 CHUNK_BYTES = {"cpu": 1 << 27, "cuda": 1 << 31}
-"""Largest distance matrix held at once; on CUDA larger ones, because there every chunk costs the same few launches."""
+"""Largest distance matrix held at once. It is larger on CUDA, where every chunk costs the same few launches."""
 
 
 @contextmanager
-def in_full() -> Iterator[None]:
-    """Matrix products on CUDA in full float32, whatever the process has chosen for its networks: what is near must not
-    depend on it."""
+def full_precision() -> Iterator[None]:
+    """Matrix products on CUDA in full float32, whatever precision the process has chosen for its networks."""
     chosen = torch.get_float32_matmul_precision()
     if chosen == "highest":
         yield
@@ -40,43 +35,26 @@ def in_full() -> Iterator[None]:
         torch.set_float32_matmul_precision(chosen)
 
 
-def flatten(obs: Observation) -> Tensor:
-    """float32[L, N, D] of an observation [L, N, …] or a dict of them."""
-    parts = list(obs.values()) if isinstance(obs, Mapping) else [obs]
-    return torch.cat([part.reshape(*part.shape[:2], -1).to(torch.float32) for part in parts], dim=-1)
+def total(values: Tensor, block: int = BLOCK) -> Tensor:
+    """Sum float64[L, 1, …] of values [L, N, …]; zeros at the end do not change even the last bit.
 
-
-def project(vectors: Tensor, streams: Streams) -> Tensor:
-    """float32[L, N, 32] along fixed random directions of each lane, distances kept on average; as is up to 64."""
-    size = vectors.shape[-1]
-    if size <= MOST_DIMENSIONS:
-        return vectors
-    element = torch.arange(size * PROJECTED, device=vectors.device)
-    key = streams.keys[Stream.NEIGHBOURS].to(vectors.device)[:, None]
-    normal = normal_from_bits(element_bits(key, 2 * element), element_bits(key, 2 * element + 1))
-    directions = normal.view(-1, size, PROJECTED).to(torch.float32) / PROJECTED**0.5
-    return torch.bmm(vectors, directions)
-
-
-def total(values: Tensor) -> Tensor:
-    """Sum [L, 1, …] of values [L, N, …], float64; zeros at the end change nothing, not even the last bit.
-
-    So a lane's sums are the same alone and among lanes that reach further: blocks of a fixed size, one after another.
-    (Not on CUDA, where lanes are equal but for rounding, and every block would be a launch.)
+    Blocks of a fixed size are summed one after another. So a lane has the same sums alone as next to lanes that use
+    more slots. On CUDA, where each block would be a launch, lanes are equal only up to rounding.
     """
     values = values.to(torch.float64)
-    if values.shape[1] <= BLOCK or values.is_cuda:
+    if values.shape[1] <= block or values.is_cuda:
         return values.sum(1, keepdim=True)
-    blocks = [block.sum(1, keepdim=True) for block in values.split(BLOCK, dim=1)]
+    blocks = [part.sum(1, keepdim=True) for part in values.split(block, dim=1)]
     return torch.cat(blocks, 1).cumsum(1)[:, -1:]
 
 
-def moments(vectors: Tensor, occupied: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation [L, 1, D] over the occupied; 1 where a coordinate does not vary."""
-    empty = ~occupied[..., None]
-    count = occupied.sum(1)[:, None, None].clamp_min(1)
-    mean = total(vectors.masked_fill(empty, 0.0)) / count
-    deviation = (total(((vectors - mean) ** 2).masked_fill(empty, 0.0)) / count).sqrt()
+def moments(vectors: Tensor, mask: Tensor, block: int = BLOCK) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation [L, 1, D] of the vectors where the mask [L, N] holds; a deviation is 1 where a
+    coordinate does not vary."""
+    empty = ~mask[..., None]
+    count = mask.sum(1)[:, None, None].clamp_min(1)
+    mean = total(vectors.masked_fill(empty, 0.0), block) / count
+    deviation = (total(((vectors - mean) ** 2).masked_fill(empty, 0.0), block) / count).sqrt()
     deviation = torch.where(deviation > 1e-6 * (1 + mean.abs()), deviation, 1.0)
     return mean.to(torch.float32), deviation.to(torch.float32)
 
@@ -84,15 +62,15 @@ def moments(vectors: Tensor, occupied: Tensor) -> tuple[Tensor, Tensor]:
 def distances(rows: Tensor, columns: Tensor) -> Tensor:
     """Euclidean distances float32[L, R, C] of vectors [L, R, D] and [L, C, D], exact to float32.
 
-    Equal states must be at distance 0, and ε is itself one of these distances; the fast way, a product of matrices in
-    float32, puts equal vectors some 1e-3 apart. On CUDA, where torch's kernel for differences takes ten times as long,
-    the product is taken in float64, and what is closer than float32 can tell counts as equal.
+    Equal states must be at distance 0, and ε is itself one of these distances. A matrix product in float32 would put
+    equal vectors about 1e-3 apart. On CUDA, where torch's kernel for differences takes ten times as long, the product
+    is taken in float64, and distances below the resolution of float32 count as 0.
     """
     if not rows.is_cuda:
         return torch.cdist(rows, columns, compute_mode="donot_use_mm_for_euclid_dist")
-    mine, theirs = rows.to(torch.float64), columns.to(torch.float64)
-    sizes = mine.square().sum(-1)[:, :, None], theirs.square().sum(-1)[:, None, :]
-    squared = torch.baddbmm(sizes[1], mine, theirs.transpose(1, 2), alpha=-2).add_(sizes[0])
+    left, right = rows.to(torch.float64), columns.to(torch.float64)
+    sizes = left.square().sum(-1)[:, :, None], right.square().sum(-1)[:, None, :]
+    squared = torch.baddbmm(sizes[1], left, right.transpose(1, 2), alpha=-2).add_(sizes[0])
     return squared.to(torch.float32).masked_fill_(squared <= 1e-14 * sizes[0], 0.0).sqrt_()
 
 
@@ -120,23 +98,23 @@ class Near:
         return torch.where(count > 0, picked.sum(-1) / count.clamp_min(1), default)
 
     def _prepared(self, first: int | None) -> tuple[Tensor, Tensor, Tensor]:
-        """What every mean over the first few needs: positions in a flat [L, N], 1 where there is one, counts."""
+        """What every mean over the first few needs: positions in a flat [L, N], 1 where a neighbour exists, counts."""
         index, exists = self.index[..., :first], self.exists[..., :first]
         if len(index) > 1:
             index = index + torch.arange(len(index), device=index.device)[:, None, None] * index.shape[1]
         return index.flatten(), exists.to(torch.float32), exists.sum(-1)
 
 
-def nearest(queries: Tensor, vectors: Tensor, occupied: Tensor, k: int) -> Near:
+def nearest(queries: Tensor, vectors: Tensor, occupied: Tensor, k: int, pairs: Pairs | None = None) -> Near:
     """The k occupied vectors nearest to query n [L, N, D] of each slot n, other than slot n itself."""
     lanes, slots = occupied.shape
     k = min(k, max(slots - 1, 1))
-    index = torch.zeros(lanes, slots, k, dtype=torch.int64, device=vectors.device)
-    exists = torch.zeros(lanes, slots, k, dtype=torch.bool, device=vectors.device)
-    number, pairs = torch.arange(slots, device=vectors.device), backends.pairs_for(vectors.device)
+    number = torch.arange(slots, device=vectors.device)
     if pairs is not None:
         index, apart = pairs.nearest(queries, vectors, occupied, number, k)
         return Near(index, torch.isfinite(apart))
+    index = torch.zeros(lanes, slots, k, dtype=torch.int64, device=vectors.device)
+    exists = torch.zeros(lanes, slots, k, dtype=torch.bool, device=vectors.device)
     for part in chunks(slots, lanes, slots, vectors.device):
         apart = distances(queries[:, part], vectors)
         apart.masked_fill_(~occupied[:, None, :] | (number[part, None] == number), torch.inf)
@@ -145,20 +123,25 @@ def nearest(queries: Tensor, vectors: Tensor, occupied: Tensor, k: int) -> Near:
     return Near(index, exists)
 
 
-def median_spacing(vectors: Tensor, occupied: Tensor, most: int = 2048) -> Tensor:
-    """float32[L, 1]: median distance of an occupied vector to its nearest other; from at most `most` of them."""
+def median_spacing(vectors: Tensor, occupied: Tensor, pairs: Pairs | None = None, sample: int = 2048) -> Tensor:
+    """float32[L, 1]: median distance of an occupied vector to the nearest other one, over at most `sample` of them."""
     lanes, slots = occupied.shape
-    rows = torch.arange(0, slots, max(1, -(-slots // most)), device=vectors.device)
-    number = torch.arange(slots, device=vectors.device)
-    spacing = torch.full((lanes, len(rows)), torch.nan, device=vectors.device)
-    pairs = backends.pairs_for(vectors.device)
+    rows = torch.arange(0, slots, max(1, -(-slots // sample)), device=vectors.device)
     if pairs is not None:
         closest = pairs.nearest(vectors, vectors, occupied, rows, 1)[1][..., 0]
-        spacing = torch.where(occupied[:, rows] & torch.isfinite(closest), closest, torch.nan)
-        return spacing.nanmedian(-1, keepdim=True).values.nan_to_num(0.0)
-    for part in chunks(len(rows), lanes, slots, vectors.device):
-        apart = distances(vectors[:, rows[part]], vectors)
-        apart.masked_fill_(~occupied[:, None, :] | (rows[part, None] == number), torch.inf)
-        closest = apart.amin(-1)
-        spacing[:, part] = torch.where(occupied[:, rows[part]] & torch.isfinite(closest), closest, torch.nan)
-    return spacing.nanmedian(-1, keepdim=True).values.nan_to_num(0.0)
+    else:
+        parts = chunks(len(rows), lanes, slots, vectors.device)
+        closest = torch.cat([_closest(vectors, occupied, rows[part]) for part in parts], -1)
+    return masked_median(closest, occupied[:, rows] & torch.isfinite(closest))
+
+
+def _closest(vectors: Tensor, occupied: Tensor, rows: Tensor) -> Tensor:
+    """float32[L, R]: distance of the vectors in rows int64[R] to the nearest other occupied one."""
+    number = torch.arange(vectors.shape[1], device=vectors.device)
+    apart = distances(vectors[:, rows], vectors)
+    return apart.masked_fill_(~occupied[:, None, :] | (rows[:, None] == number), torch.inf).amin(-1)
+
+
+def masked_median(values: Tensor, mask: Tensor) -> Tensor:
+    """[L, 1]: lower median of the values [L, R] where the mask holds; 0 if it holds nowhere."""
+    return torch.where(mask, values, torch.nan).nanmedian(-1, keepdim=True).values.nan_to_num(0.0)

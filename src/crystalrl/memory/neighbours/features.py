@@ -1,50 +1,59 @@
-"""What experiences are compared by: vectors of states, cells of states and actions."""
+"""The vectors and codes by which experiences are compared."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from crystalrl.memory.neighbours import exact as neighbours
 from crystalrl.memory.storage.spec import StorageSpec
-from crystalrl.random import Streams
+from crystalrl.random import Stream, Streams, element_bits, normal_from_bits
 from crystalrl.types import Observation
 
-Features = Callable[[Observation], Tensor]
+FeatureMap = Callable[[Observation], Tensor]
+"""Observations [L, N, …] → vectors [L, N, D]."""
 
 
-class Compared:
-    """The part of a memory that says how its experiences are compared."""
+class Features:
+    """Vectors of states: observations flattened and, if they are large, projected onto random directions; or the
+    vectors that a user's own function gives."""
 
-    spec: StorageSpec
-    streams: Streams
-    _features: Features | None
+    max_dimensions: ClassVar[int] = 64
+    """Observations with more numbers are projected."""
+    projected: ClassVar[int] = 32
+    """Dimensions of a projection."""
+
+    def __init__(self, spec: StorageSpec, streams: Streams, given: FeatureMap | None = None) -> None:
+        self.spec, self.streams, self.given = spec, streams, given
 
     @property
-    def plain_states(self) -> bool:
-        """Whether states are compared as they are stored: neither projected nor mapped to features, nor in half
-        precision, which loops on CPU do not know.
-        """
+    def plain(self) -> bool:
+        """Whether states are compared as they are stored: not mapped, not projected, and not in half precision (which
+        the loops on CPU cannot read)."""
         shape, half = self.spec.obs, self.spec.obs_dtype == torch.float16
-        small = isinstance(shape, tuple) and math.prod(shape) <= neighbours.MOST_DIMENSIONS
-        return self._features is None and small and not half
+        small = isinstance(shape, tuple) and math.prod(shape) <= self.max_dimensions
+        return self.given is None and small and not half
 
-    def features(self, obs: Observation) -> Tensor:
-        """float32[L, N, D] by which states are compared."""
-        if self._features is None:
-            return neighbours.project(neighbours.flatten(obs), self.streams)
-        given = self._features(obs)
-        if given.dim() != 3:
-            raise ValueError(f"features: wanted vectors [lanes, N, D], got shape {tuple(given.shape)}")
-        return given.to(torch.float32)
+    @property
+    def discrete(self) -> bool:
+        """Whether actions are codes, not vectors."""
+        return isinstance(self.spec.action, int)
+
+    def states(self, obs: Observation) -> Tensor:
+        """float32[L, N, D]."""
+        if self.given is None:
+            return self._project(flatten(obs))
+        vectors = self.given(obs)
+        if vectors.dim() != 3:
+            raise ValueError(f"features: wanted vectors [lanes, N, D], got shape {tuple(vectors.shape)}")
+        return vectors.to(torch.float32)
 
     def grid_vectors(self, fields: Mapping[str, Any]) -> Tensor:
         """float32[L, N, D]: state and box action."""
-        state = self.features(fields["obs"])
+        state = self.states(fields["obs"])
         return state if self.discrete else torch.cat([state, fields["action"].flatten(2).to(torch.float32)], -1)
 
     def grid_codes(self, fields: Mapping[str, Any]) -> Tensor:
@@ -52,7 +61,20 @@ class Compared:
         code = fields["action"] if self.discrete else torch.zeros_like(fields["reward"], dtype=torch.int64)
         return code if fields["context"] is None else code + (fields["context"].to(torch.int64) << 20)
 
-    @property
-    def discrete(self) -> bool:
-        """Whether actions are codes, not vectors."""
-        return isinstance(self.spec.action, int)
+    def _project(self, vectors: Tensor) -> Tensor:
+        """float32[L, N, 32] along fixed random directions of each lane, which preserve distances on average; small
+        vectors stay as they are."""
+        size = vectors.shape[-1]
+        if size <= self.max_dimensions:
+            return vectors
+        element = torch.arange(size * self.projected, device=vectors.device)
+        key = self.streams.keys[Stream.NEIGHBOURS].to(vectors.device)[:, None]
+        normal = normal_from_bits(element_bits(key, 2 * element), element_bits(key, 2 * element + 1))
+        directions = normal.view(-1, size, self.projected).to(torch.float32) / self.projected**0.5
+        return torch.bmm(vectors, directions)
+
+
+def flatten(obs: Observation) -> Tensor:
+    """float32[L, N, D] of an observation [L, N, …] or a dict of them."""
+    parts = list(obs.values()) if isinstance(obs, Mapping) else [obs]
+    return torch.cat([part.reshape(*part.shape[:2], -1).to(torch.float32) for part in parts], dim=-1)

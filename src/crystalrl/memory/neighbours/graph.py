@@ -1,277 +1,289 @@
-"""Surroundings from kept lists: what a consolidation needs to know about who is near whom, in O(N)."""
+"""Neighbours and contradictions from lists that are kept between consolidations, in O(N)."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from crystalrl import backends
-from crystalrl.memory.crystal import interference
-from crystalrl.memory.crystal.snapshot import Draft, padded
-from crystalrl.memory.neighbours import exact as neighbours
-from crystalrl.memory.neighbours import index as search
-from crystalrl.memory.neighbours.epsilon import spacing_of
-from crystalrl.memory.neighbours.index import Brute, Ivf, Search
+from crystalrl.backends import Backend
+from crystalrl.memory.neighbours.all_pairs import Found, needs_near
+from crystalrl.memory.neighbours.contradiction import contradicted_in_lists, neighbour_class
+from crystalrl.memory.neighbours.epsilon import Scales
+from crystalrl.memory.neighbours.exact import Near
+from crystalrl.memory.neighbours.experiences import Outcomes
+from crystalrl.memory.neighbours.features import Features
+from crystalrl.memory.neighbours.index import Brute, Index, Ivf
 from crystalrl.memory.neighbours.lists import Lists, grouped
-from crystalrl.memory.neighbours.neighbourhood import Surroundings, needs_near, reward_spread
-from crystalrl.memory.neighbours.states import States
-from crystalrl.memory.neighbours.steps import Steps
-
-if TYPE_CHECKING:
-    from crystalrl.memory.crystal.memory import CrystalMemory
-
-SPARE = 2
-"""Neighbours of a successor state listed beyond k, so that not every loss calls for others."""
-ALIKE = 10
-"""Experiences within ε that a list names."""
-ASKED = 64
-"""States among which those are looked for."""
-AT_LEAST, AT_MOST = 1024, 1 << 14
-"""Half as many lists as there are new experiences are renewed in turn; their number counts as between these bounds."""
-POOR = {"cpu": 4, "cuda": 1}
-"""Of the lists that name fewer than k, so many times the number of new experiences are renewed at most, the shortest
-first."""
-HINTS = 10
-"""Neighbours through whose company a newcomer finds the lists it belongs to."""
-ASK_ALL = 1 << 16
-"""Where more than so many are new at once (after a load, above all), their lists start from the steps before and after,
-and ask the index in turn."""
-SPACING_EVERY = 1 << 16
-"""ε is measured in every n-th consolidation of n·65,536 slots."""
-GUESTS = 8
+from crystalrl.memory.neighbours.refine import Refiner
+from crystalrl.memory.neighbours.states import StateVectors
+from crystalrl.memory.neighbours.steps import Trajectories
+from crystalrl.memory.neighbours.tuning import GraphTuning
+from crystalrl.memory.neighbours.view import View, padded
+from crystalrl.memory.storage.external import AnyArena
+from crystalrl.params import CrystalParams
 
 
-class Vicinity:
-    """Kept lists of lanes that hold much, and the index they are mended from. Thrown away, it is built anew, but not
-    the same: lists remember what they were asked."""
+class NeighbourGraph:
+    """Neighbour lists of the lanes that hold many experiences, and the index from which they are filled.
 
-    def __init__(self, memory: CrystalMemory) -> None:
-        self.memory, self.states = memory, States(memory)
-        lanes, slots, device = memory.lanes, memory.capacity, memory.device
-        self.index: Search = (
-            Ivf(lanes, self.states.size)
-            if device.type == "cpu"
-            else Brute(lanes, slots, self.states.size, device)
-        )  # fmt: skip
-        self.rule = memory.params.interference
-        self.ahead = Lists(lanes, slots, memory.params.k + SPARE, device) if needs_near(memory) else None
-        self.alike = Lists(lanes, slots, ALIKE, device) if self.rule != "none" else None
-        self.epsilon = torch.zeros(lanes, 1, device=device)
-        self.built_for = torch.zeros(lanes, dtype=torch.int64, device=device)
+    Rebuilding it from scratch does not reproduce the same lists: they depend on past queries.
+    """
+
+    def __init__(
+        self,
+        params: CrystalParams,
+        features: Features,
+        arena: AnyArena,
+        scales: Scales,
+        backend: Backend,
+        tuning: GraphTuning,
+    ) -> None:
+        spec = features.spec
+        self.params, self.features, self.scales, self.backend, self.tuning = params, features, scales, backend, tuning
+        self.lanes, self.capacity, self.device = spec.lanes or 1, spec.capacity, torch.device(spec.device)
+        self.states = StateVectors(features, arena)
+        self.index = self._empty_index()
+        self.rule = params.interference
+        self.successor_lists = self._empty_lists(params.k + tuning.spare) if needs_near(params) else None
+        """The states nearest to each successor state."""
+        self.similar_lists = self._empty_lists(tuning.similar) if self.rule != "none" else None
+        """The experiences within ε of each, as the rule measures it."""
+        self.epsilon = torch.zeros(self.lanes, 1, device=self.device)
+        self.built_for = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         """Experiences that each lane held when its index was built; 0: not yet."""
-        self.since = torch.zeros_like(self.built_for)
-        """Experiences that have come since."""
-        self.held = torch.zeros(lanes, dtype=torch.bool)
+        self.added = torch.zeros_like(self.built_for)
+        """Experiences added to each lane since its index was built."""
+        self.reach = torch.full((self.lanes,), self.capacity)
+        """Slots below which everything lies that the index of each lane may name, on CPU."""
+        self.active = torch.zeros(self.lanes, dtype=torch.bool)
         """Lanes that keep lists, on CPU."""
-        self.visited = torch.zeros(lanes, 0, dtype=torch.bool, device=device)
-        """Slots that have a new experience within ε, of the consolidation under way."""
+        self.has_unevaluated = torch.zeros(self.lanes, 0, dtype=torch.bool, device=self.device)
+        """bool[L, W]: slots with an unevaluated experience within ε, in the current consolidation."""
 
-    def look(self, memory: CrystalMemory, draft: Draft, many: Tensor) -> Surroundings:
-        """Mend the lists of the lanes bool[L] (on CPU), and read from them; the lists of others are given up.
+    def _empty_index(self) -> Index:
+        kind = self.tuning.index
+        if kind == "ivf" or (kind == "auto" and self.device.type == "cpu"):
+            return Ivf(self.lanes, self.states.size)
+        return Brute(self.lanes, self.capacity, self.states.size, self.device)
 
-        memory: the one it was built for, or its frozen image.
+    def _empty_lists(self, k: int) -> Lists:
+        return Lists(self.lanes, self.capacity, k, self.device, self.backend.graph)
+
+    @property
+    def _lists(self) -> list[Lists]:
+        return [lists for lists in (self.successor_lists, self.similar_lists) if lists is not None]
+
+    def refresh(self, view: View, lanes: Tensor) -> Found:
+        """Update the lists of the lanes bool[L] (on CPU), and read the results from them; other lists are dropped.
+
+        From now on the payload is read from the arena of this view.
         """
-        self.memory = self.states.memory = memory
-        self._give_up(self.held & ~many)
-        self.held = many
-        draft = draft.of(many, draft.slots)
-        self.visited = torch.zeros_like(draft.occupied)
-        self._follow(draft)
+        self.states.arena = view.arena
+        self._drop(self.active & ~lanes)
+        self.active = lanes
+        view = view.part(lanes, view.slots)
+        self._update(view)
         near = None
-        if self.ahead is not None:
-            index = self.ahead.index[:, : draft.slots, : self.memory.params.k]
-            near = neighbours.Near(index.clamp_min(0), index >= 0)
-        if self.alike is None:
-            nothing = torch.zeros(self.memory.lanes, 1, device=self.memory.device)
-            return Surroundings(near, torch.zeros_like(draft.occupied), nothing, nothing)
-        delta_r = reward_spread(self.memory, draft)
-        lists, reward = self.alike.index[:, : draft.slots], draft.fields["reward"]
-        state = (reward, draft.birth, draft.phase, draft.fresh, delta_r, self.visited)
-        flagged = interference.listed(self.rule, lists, *state)
-        return Surroundings(near, flagged, self.epsilon, delta_r)
+        if self.successor_lists is not None:
+            index = self.successor_lists.index[:, : view.slots, : self.params.k]
+            near = Near(index.clamp_min(0), index >= 0)
+        if self.similar_lists is None:
+            return Found(near, torch.zeros_like(view.occupied), self.scales.nothing, self.scales.nothing)
+        delta_r, lists = self.scales.delta_r(view), self.similar_lists.index[:, : view.slots]
+        outcomes = Outcomes(
+            reward=view.fields["reward"], birth=view.birth, phase=view.phase, unevaluated=view.unevaluated
+        )
+        flagged = contradicted_in_lists(self.rule, lists, outcomes, delta_r, self.has_unevaluated)
+        return Found(near, flagged, self.epsilon, delta_r)
 
-    def _give_up(self, lanes: Tensor) -> None:
+    def _drop(self, lanes: Tensor) -> None:
         for lane in lanes.nonzero()[:, 0].tolist():
-            self.built_for[lane] = self.since[lane] = 0
+            self.built_for[lane] = self.added[lane] = 0
             self.epsilon[lane] = 0
             for lists in self._lists:
                 lists.index[lane] = -1
 
-    def _follow(self, draft: Draft) -> None:
-        """Bring index and lists of the lanes that are due up to date with the draft."""
-        occupied, first = draft.occupied & draft.lane, (self.built_for == 0)[:, None]
-        gone, new = (draft.fresh | ~draft.occupied) & draft.lane, draft.fresh | (occupied & first)
-        count = occupied.sum(-1)
+    def _update(self, view: View) -> None:
+        """Bring index, ε and lists of the lanes that are due up to date."""
+        self.has_unevaluated = torch.zeros_like(view.occupied)
+        removed = (view.unevaluated | ~view.occupied) & view.due
+        new = view.unevaluated | (view.occupied & view.due & (self.built_for == 0)[:, None])
         for lists in self._lists:
-            lists.forget(gone, draft.slots)
-        turn, poor = self._again(draft, new)
-        asking = new & (new.sum(-1, keepdim=True) <= ASK_ALL)
+            lists.remove(removed, view.slots)
+        turn, short = self._to_renew(view, new)
+        self._update_index(view, self._with_beyond(view, removed), new)
+        querying = new & (new.sum(-1, keepdim=True) <= self.tuning.query_limit)
+        trajectories = Trajectories(view, self.features.spec.envs)
+        self._offer_adjacent(view, new & ~querying, trajectories)
+        if self.successor_lists is not None and isinstance(self.index, Ivf) and self.backend.graph is not None:
+            self._refine(view, querying, (turn, short), trajectories)
+        else:
+            self._insert(view, *self._query(view, querying | turn | short, trajectories))
+
+    def _update_index(self, view: View, removed: Tensor, new: Tensor) -> None:
+        """Replace what changed in the index, or build it where too much has; measure ε where it is time to."""
         slots, real = padded(new)
         self.states.take(slots, real)
-        self.since = self.since + new.sum(-1)
-        stale = (count >= 2 * self.built_for) | (self.since >= count) | self.states.off(draft)
+        self.added = self.added + new.sum(-1)
+        count = (view.occupied & view.due).sum(-1)
+        stale = (count >= 2 * self.built_for) | (self.added >= count) | self.states.drifted(view)
         stale = stale & (count > 0)
-        width = draft.width.to(count.device)
-        due = stale | (draft.lane[:, 0] & (draft.turns % (width // SPACING_EVERY).clamp_min(1) == 0))
-        off, spacing = torch.stack([stale, due]).cpu()  # one wait for the device
-        if bool(off.any()):
-            self.states.fit(draft, stale)
-            self.index.build(draft.occupied, stale, lambda some: self.states.vectors("obs", some))
+        period = (view.width.to(count.device) // self.tuning.epsilon_every).clamp_min(1)
+        measured = stale | (view.due[:, 0] & (view.consolidations % period == 0))
+        rebuilt, measuring = torch.stack([stale, measured]).cpu()  # one wait for the device
+        if bool(rebuilt.any()):
+            self.states.fit(view, stale)
+            self.index.build(view.occupied, stale, lambda some: self.states.vectors("obs", some))
             self.built_for = torch.where(stale, count, self.built_for)
-            self.since = torch.where(stale, 0, self.since)
-        if not bool(off.all()):
-            held = real & ~stale[:, None]
-            self.index.replace(gone & ~stale[:, None], slots, held, self.states.vectors("obs", slots))
-        if self.alike is not None and bool(spacing.any()):
-            self.epsilon = torch.where(due[:, None], spacing_of(self.states, draft), self.epsilon)
-        steps = Steps(draft, self.memory.spec.envs)
-        self._offer_steps(draft, new & ~asking, steps)
-        if self.ahead is not None and isinstance(self.index, search.Ivf) and backends.compiled_for(count.device):
-            self._through_company(draft, asking, (turn, poor), steps)
-        else:
-            self._introduce(draft, self._ask(draft, asking | turn | poor, steps))
+            self.added = torch.where(stale, 0, self.added)
+        if not bool(rebuilt.all()):
+            kept = ~stale[:, None]
+            self.index.replace(removed & kept, slots, real & kept, self.states.vectors("obs", slots))
+        self.reach[view.due_on_host] = view.slots
+        if self.similar_lists is not None and bool(measuring.any()):
+            epsilon = self.scales.epsilon_of(self.states, view, self.backend.pairs)
+            self.epsilon = torch.where(measured[:, None], epsilon, self.epsilon)
 
-    @property
-    def _lists(self) -> list[Lists]:
-        return [lists for lists in (self.ahead, self.alike) if lists is not None]
+    def _with_beyond(self, view: View, removed: Tensor) -> Tensor:
+        """bool[L, ≥ W]: removed bool[L, W], and the slots beyond W that the index of a lane may still name."""
+        beyond = int(torch.where(view.due_on_host, self.reach, 0).max()) - view.slots
+        return removed if beyond <= 0 else torch.cat([removed, view.due.expand(-1, beyond)], 1)
 
-    def _again(self, draft: Draft, new: Tensor) -> tuple[Tensor, Tensor]:
-        """bool[L, W] each: lists that are renewed because it is their turn, and those that have lost most."""
-        budget = draft.fresh.sum(-1, keepdim=True).clamp(AT_LEAST, AT_MOST)
-        period = (2 * draft.width.to(budget.device)[:, None] // budget).clamp_min(1)
-        number = torch.arange(draft.slots, device=draft.phase.device)
-        there = draft.occupied & draft.lane & ~new
-        turn = there & (number % period == draft.turns[:, None] % period)
-        if self.ahead is None:
+    def _to_renew(self, view: View, new: Tensor) -> tuple[Tensor, Tensor]:
+        """bool[L, W] each: lists that are renewed because it is their turn, and because they are short."""
+        budget = view.unevaluated.sum(-1, keepdim=True).clamp(self.tuning.min_budget, self.tuning.max_budget)
+        period = (2 * view.width.to(budget.device)[:, None] // budget).clamp_min(1)
+        number = torch.arange(view.slots, device=view.phase.device)
+        known = view.occupied & view.due & ~new
+        turn = known & (number % period == view.consolidations[:, None] % period)
+        if self.successor_lists is None:
             return turn, torch.zeros_like(turn)
-        length = self.ahead.lengths(draft.slots)
-        poor = there & ~turn & (length < self.memory.params.k)
-        shortest = length.masked_fill(~poor, self.ahead.k).to(torch.uint8).argsort(dim=1, stable=True)
-        first = torch.zeros_like(poor).scatter_(1, shortest, number < POOR[number.device.type] * budget)
-        return turn, poor & first
+        length = self.successor_lists.lengths(view.slots)
+        short = known & ~turn & (length < self.params.k)
+        shortest = length.masked_fill(~short, self.successor_lists.k).to(torch.uint8).argsort(dim=1, stable=True)
+        limit = self.tuning.short_lists[number.device.type] * budget
+        return turn, short & torch.zeros_like(short).scatter_(1, shortest, number < limit)
 
-    def _offer_steps(self, draft: Draft, new: Tensor, steps: Steps) -> None:
-        """Fill the lists of new ones that do not ask the index."""
+    def _offer_adjacent(self, view: View, new: Tensor, trajectories: Trajectories) -> None:
+        """Fill the lists of the new slots bool[L, W] with adjacent steps, without a query."""
         lane, slot = new.nonzero(as_tuple=True)
         for part in torch.arange(len(slot), device=slot.device).split(1 << 16):
-            nearby = steps.nearby(lane[part], slot[part])
-            if self.ahead is not None:
-                self.ahead.offer(lane[part], slot[part], nearby, self._ahead_of)
-            if self.alike is not None:
-                self.alike.offer(lane[part], slot[part], nearby, self._apart, self._kin(draft))
+            candidates = trajectories.adjacent(lane[part], slot[part])
+            self._offer(self.successor_lists, view, lane[part], slot[part], candidates)
+            self._offer(self.similar_lists, view, lane[part], slot[part], candidates)
 
-    def _through_company(self, draft: Draft, new: Tensor, again: tuple[Tensor, Tensor], steps: Steps) -> None:
-        """New ones ask the index; lists that are renewed look at their members' company."""
-        from crystalrl.memory.neighbours.refine import Company
+    def _offer(self, lists: Lists | None, view: View, lane: Tensor, slot: Tensor, candidates: Tensor) -> None:
+        """Offer candidates int64[P, T] to the lists of (lane, slot) [P], if such lists are kept."""
+        if lists is None:
+            return
+        if lists is self.successor_lists:
+            lists.offer(lane, slot, candidates, self.states.successor_distance)
+        else:
+            classify = neighbour_class(self.rule, view.birth, view.phase)
+            lists.offer(lane, slot, candidates, self._similarity, classify)
 
-        assert self.ahead is not None
-        assert isinstance(self.index, search.Ivf)
-        for lane in draft.due.nonzero()[:, 0].tolist():
-            company = Company(self.ahead, self.states, self.index, steps, lane, int(draft.turns[lane]))
-            slots, turn, poor = (mask[lane].nonzero()[:, 0] for mask in (new, *again))
-            close = company.admit(slots)
-            company.introduce(slots, close)
-            company.renew(torch.cat([turn, poor]))
-            if self.alike is not None:
-                around = company.around(turn, self.alike.index[lane, turn].numpy())
-                guests = torch.from_numpy(np.concatenate([close, around])).to(torch.int64)
+    def _refine(self, view: View, new: Tensor, renewed: tuple[Tensor, Tensor], trajectories: Trajectories) -> None:
+        """New experiences query the index; lists that are renewed search the graph."""
+        assert self.successor_lists is not None
+        assert isinstance(self.index, Ivf)
+        assert self.backend.graph is not None
+        for lane in view.due_on_host.nonzero()[:, 0].tolist():
+            refiner = Refiner(
+                loops=self.backend.graph, lists=self.successor_lists, states=self.states, index=self.index,
+                trajectories=trajectories, tuning=self.tuning, lane=lane, turn=int(view.consolidations[lane]),
+            )  # fmt: skip
+            slots, turn, short = (mask[lane].nonzero()[:, 0] for mask in (new, *renewed))
+            close = refiner.fill(slots)
+            if self.tuning.insert:
+                refiner.insert(slots, close)
+            refiner.renew(torch.cat([turn, short]))
+            if self.similar_lists is not None:
+                around = refiner.around(turn, self.similar_lists.index[lane, turn].numpy())
+                candidates = torch.from_numpy(np.concatenate([close, around])).to(torch.int64)
                 both = torch.cat([slots, turn])
-                self.alike.offer(torch.full_like(both, lane), both, guests, self._apart, self._kin(draft))
-                self._greet(draft, torch.full_like(slots, lane), slots, guests[: len(slots)])
+                self._offer(self.similar_lists, view, torch.full_like(both, lane), both, candidates)
+                self._insert_similar(view, torch.full_like(slots, lane), slots, candidates[: len(slots)])
 
-    def _ask(self, draft: Draft, asking: Tensor, steps: Steps) -> tuple[Tensor, Tensor, Tensor]:
-        """Let lists ask the index; lane int64[P] and slot int64[P] of those that are fresh, and states near [P, T]."""
-        slots, real = padded(asking)
+    def _query(self, view: View, querying: Tensor, trajectories: Trajectories) -> tuple[Tensor, Tensor, Tensor]:
+        """Let the lists of the slots bool[L, W] query the index. Of those that are unevaluated: lane and slot int64[P],
+        and states near theirs int64[P, T]."""
+        slots, real = padded(querying)
         close = []
         for part in torch.arange(slots.shape[1], device=slots.device).split(1 << 14):
             some, exist = slots[:, part], real[:, part]
             lane, slot = exist.nonzero()[:, 0], some[exist]
-            nearby = steps.nearby(lane, slot)
-            if self.ahead is not None:
-                found = self.index.search(self.states.vectors("next_obs", some), exist, self.ahead.k + 3)
-                self.ahead.offer(lane, slot, torch.cat([found[exist], nearby], -1), self._ahead_of)
-            found = self.index.search(self.states.vectors("obs", some), exist, ASKED)
-            if self.alike is not None:
-                self.alike.offer(lane, slot, torch.cat([found[exist], nearby], -1), self._apart, self._kin(draft))
-            fresh = draft.fresh[lane, slot]
-            close.append((lane[fresh], slot[fresh], found[exist][fresh]))
+            adjacent = trajectories.adjacent(lane, slot)
+            if self.successor_lists is not None:
+                queries = self.states.vectors("next_obs", some)
+                found = self.index.search(queries, exist, self.successor_lists.k + 3)
+                self._offer(self.successor_lists, view, lane, slot, torch.cat([found[exist], adjacent], -1))
+            found = self.index.search(self.states.vectors("obs", some), exist, self.tuning.candidates)
+            self._offer(self.similar_lists, view, lane, slot, torch.cat([found[exist], adjacent], -1))
+            unevaluated = view.unevaluated[lane, slot]
+            close.append((lane[unevaluated], slot[unevaluated], found[exist][unevaluated]))
         lane, slot, near = (torch.cat(each) for each in zip(*close, strict=True))
         return lane, slot, near
 
-    def _introduce(self, draft: Draft, close: tuple[Tensor, Tensor, Tensor]) -> None:
-        """Offer the fresh to the lists of others. close: lane and slot int64[P], and states near int64[P, T]."""
-        lane, slot, near = close
+    def _insert(self, view: View, lane: Tensor, slot: Tensor, near: Tensor) -> None:
+        """Offer the unevaluated (lane, slot) [P], with states near them int64[P, T], to the lists of others."""
         if not len(slot):
             return
-        if self.ahead is not None:
-            for here, host, guest in self.ahead.hosts(lane, slot, near[:, : HINTS + 1], draft.slots):
-                far = self._ahead_of(here, host, guest[:, None])[:, 0]
-                self._welcome(self.ahead, draft, here, host, guest, far < self._reach(here, host))
-        if self.alike is not None:
-            self._greet(draft, lane, slot, near)
+        if self.successor_lists is not None and self.tuning.insert:
+            hints = near[:, : self.tuning.hints + 1]
+            for here, owner, new in self.successor_lists.reverse_neighbours(lane, slot, hints, view.slots):
+                far = self.states.successor_distance(here, owner, new[:, None])[:, 0]
+                kept = far < self._farthest(here, owner)
+                self._offer_grouped(self.successor_lists, view, here[kept] * view.slots + owner[kept], new[kept])
+        if self.similar_lists is not None:
+            self._insert_similar(view, lane, slot, near)
 
-    def _greet(self, draft: Draft, lane: Tensor, slot: Tensor, near: Tensor) -> None:
-        """Whom I am like is like me: offer (lane, slot) [P] to the lists of those near int64[P, T] within ε."""
-        assert self.alike is not None
+    def _insert_similar(self, view: View, lane: Tensor, slot: Tensor, near: Tensor) -> None:
+        """Offer (lane, slot) [P] to the lists of those of near int64[P, T] within ε: similarity is symmetric."""
+        assert self.similar_lists is not None
         pairs = []
-        for part in torch.arange(len(slot), device=slot.device).split(self.alike.at_once // near.shape[1]):
+        for part in torch.arange(len(slot), device=slot.device).split(self.similar_lists.chunk // near.shape[1]):
             others = near[part]
-            within = self._apart(lane[part], slot[part], others.clamp_min(0))
+            within = self._similarity(lane[part], slot[part], others.clamp_min(0))
             within = torch.isfinite(within) & (others >= 0) & (others != slot[part, None])
             row, column = within.nonzero(as_tuple=True)
-            pairs.append((lane[part][row] * draft.slots + others[row, column], slot[part][row]))
-        host, guest = (torch.cat(each) for each in zip(*pairs, strict=True)) if pairs else (slot, slot)
-        self.visited.view(-1)[host] = True
-        host, order = host.sort(stable=True)
-        everyone = torch.ones_like(host, dtype=torch.bool)
-        self._welcome(self.alike, draft, host // draft.slots, host % draft.slots, guest[order], everyone)
+            pairs.append((lane[part][row] * view.slots + others[row, column], slot[part][row]))
+        owner, new = (torch.cat(each) for each in zip(*pairs, strict=True)) if pairs else (slot, slot)
+        self.has_unevaluated.view(-1)[owner] = True
+        owner, order = owner.sort(stable=True)
+        self._offer_grouped(self.similar_lists, view, owner, new[order])
 
-    def _welcome(self, lists: Lists, draft: Draft, here: Tensor, host: Tensor, guest: Tensor, kept: Tensor) -> None:
-        hosts, guests = grouped(here[kept] * draft.slots + host[kept], guest[kept], GUESTS)
-        apart, kin = (self._ahead_of, None) if lists is self.ahead else (self._apart, self._kin(draft))
-        lists.offer(hosts // draft.slots, hosts % draft.slots, guests, apart, kin)
+    def _offer_grouped(self, lists: Lists, view: View, owner: Tensor, new: Tensor) -> None:
+        """Offer slots new int64[Q] to the lists at positions owner int64[Q] in a flat [L, W], sorted."""
+        owners, candidates = grouped(owner, new, self.tuning.insert_at_once)
+        self._offer(lists, view, owners // view.slots, owners % view.slots, candidates)
 
-    def _reach(self, lane: Tensor, slot: Tensor) -> Tensor:
-        """float32[P]: distance of the last in the list of (lane, slot); infinite where there is none. What is farther
-        is not taken, even if there is room: so a list names the nearest, and its length says when to look for more."""
-        assert self.ahead is not None
-        names = self.ahead.index[lane, slot].to(torch.int64)
+    def _farthest(self, lane: Tensor, slot: Tensor) -> Tensor:
+        """float32[P]: distance of the last in the list of (lane, slot) [P]; infinite for an empty list.
+
+        A list takes nothing farther, even if it has room: so it names the nearest, and its length says when to renew
+        it.
+        """
+        assert self.successor_lists is not None
+        names = self.successor_lists.index[lane, slot].to(torch.int64)
         count = (names >= 0).sum(-1, keepdim=True)
-        far = self._ahead_of(lane, slot, names.gather(1, (count - 1).clamp_min(0)).clamp_min(0))
+        far = self.states.successor_distance(lane, slot, names.gather(1, (count - 1).clamp_min(0)).clamp_min(0))
         return far.masked_fill(count == 0, torch.inf)[:, 0]
 
-    def _ahead_of(self, lane: Tensor, slot: Tensor, others: Tensor) -> Tensor:
-        return self.states.apart("next_obs", lane, slot, others)
-
-    def to_states(self, other: Tensor) -> Tensor:
-        """float32[L, W]: distance of each successor state to the state of slot other int64[L, W]; where lists are."""
-        lanes, width = other.shape
-        far = torch.empty(lanes * width, device=other.device)
-        for part in torch.arange(lanes * width, device=other.device).split(1 << 17):
-            far[part] = self._ahead_of(part // width, part % width, other.flatten()[part, None])[:, 0]
-        return far.view(lanes, width)
-
-    def _apart(self, lane: Tensor, slot: Tensor, others: Tensor) -> Tensor:
-        """As the rule measures it; infinite beyond ε or between what it does not compare."""
-        memory, states, raw = self.memory, self.states, self.memory.params.raw_distance
-        far, mine = states.apart("obs", lane, slot, others, raw), lane[:, None]
-        if memory.discrete:
-            unlike = states.column("action", mine, slot[:, None]) != states.column("action", mine, others)
-            far = far + unlike * 2**0.5 if self.rule == "exists" else far.masked_fill(unlike, torch.inf)
+    def _similarity(self, lane: Tensor, slot: Tensor, others: Tensor) -> Tensor:
+        """float32[P, T]: distance as the rule measures it; infinite beyond ε or where the rule does not compare."""
+        states, raw = self.states, self.params.raw_distance
+        far, mine = states.distance("obs", lane, slot, others, raw), lane[:, None]
+        if self.features.discrete:
+            other = states.column("action", mine, slot[:, None]) != states.column("action", mine, others)
+            far = far + other * 2**0.5 if self.rule == "exists" else far.masked_fill(other, torch.inf)
         else:
-            actions = states.actions_apart(lane, slot, others, raw)
+            actions = states.action_distance(lane, slot, others, raw)
             far = far + actions if self.rule == "exists" else torch.maximum(far, actions)
-        if memory.spec.context and self.rule != "exists":
+        if self.features.spec.context and self.rule != "exists":
             other = states.column("context", mine, slot[:, None]) != states.column("context", mine, others)
             far = far.masked_fill(other, torch.inf)
         return far.masked_fill(far > self.epsilon[lane], torch.inf)
-
-    def _kin(self, draft: Draft) -> interference.Kind | None:
-        """Which of two kinds others belong to, where the rule weighs the one against the other."""
-        return interference.kinds(self.rule, draft.birth, draft.phase)
 
     @property
     def list_bytes(self) -> int:
@@ -279,5 +291,5 @@ class Vicinity:
 
     @property
     def nbytes(self) -> int:
-        """Lists, and the vectors of the index and of states that are not compared as stored."""
+        """Bytes of the lists, and of the vectors of the index and of states that are not compared as stored."""
         return self.list_bytes + self.index.nbytes + self.states.nbytes

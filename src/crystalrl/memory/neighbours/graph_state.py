@@ -1,83 +1,86 @@
-"""Neighbour lists in a file: what makes a loaded memory go on exactly as the saved one would have.
+"""The state of a neighbour graph as tensors, so that a loaded memory continues exactly as the saved one would have.
 
-Lists, scales and ε are stored as they are. Of an index only the centres, and which slots stand in which list in which
-order, are stored; its vectors follow from the payload. So nothing but numbers that can be checked is ever read.
+Lists, scales and ε are stored as they are. Of an index only the centres, and which slots are in which inverted list in
+which order, are stored; its vectors follow from the payload. So only numbers that can be checked are ever read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from crystalrl.memory.neighbours.graph import Vicinity
-from crystalrl.memory.neighbours.index import Order
-
-if TYPE_CHECKING:
-    from crystalrl.memory.crystal.memory import CrystalMemory
+from crystalrl.memory.neighbours.graph import NeighbourGraph
+from crystalrl.memory.neighbours.index import IndexState
 
 PREFIX = "vicinity."
-_ORDER = ("centres", "sizes", "ids")
+"""Names in a file begin with this."""
+_LANE_TENSORS = {"epsilon": "epsilon", "built_for": "built_for", "since": "added", "held": "active"}
+"""Names in a file, and the attributes of a graph."""
 
 
-def tensors(vicinity: Vicinity, used: int) -> dict[str, Tensor]:
-    """Copies on CPU; of `slot.…` the used part."""
+def tensors(graph: NeighbourGraph, used: int) -> dict[str, Tensor]:
+    """Copies on CPU; of `slot.…` the first `used` slots."""
     state = {
         name: (tensor[:, :used] if name.startswith("slot.") else tensor).detach().to("cpu", copy=True).contiguous()
-        for name, tensor in _live(vicinity).items()
+        for name, tensor in _live(graph).items()
     }
-    for lane in range(vicinity.memory.lanes):
-        state |= {f"index.{lane}.{name}": x for name, x in zip(_ORDER, vicinity.index.order(lane), strict=True)}
+    for lane in range(graph.lanes):
+        state |= {f"index.{lane}.{name}": tensor for name, tensor in graph.index.state(lane)._asdict().items()}
     return {PREFIX + name: tensor for name, tensor in state.items()}
 
 
-def checked(memory: CrystalMemory, state: Mapping[str, Tensor]) -> Vicinity:
-    """An empty vicinity that `state` fits; an error if it does not."""
-    vicinity = Vicinity(memory)
-    live, given = _live(vicinity), {name.removeprefix(PREFIX): tensor for name, tensor in state.items()}
-    orders = {f"index.{lane}.{name}" for lane in range(memory.lanes) for name in _ORDER}
-    if odd := sorted(set(given) ^ (set(live) | orders)):
+def check(graph: NeighbourGraph, state: Mapping[str, Tensor]) -> None:
+    """Raise ValueError if `state` does not fit a graph like this one."""
+    live, given = _live(graph), _without_prefix(state)
+    indices = {f"index.{lane}.{name}" for lane in range(graph.lanes) for name in IndexState._fields}
+    if odd := sorted(set(given) ^ (set(live) | indices)):
         raise ValueError(f"state: wanted the lists of these parameters, got others: {', '.join(odd[:6])}")
     for name, own in live.items():
         wanted, got = list(own.shape), list(given[name].shape)
         fits = len(got) > 1 and got[1] <= wanted[1] and got[2:] == wanted[2:] and got[0] == wanted[0]
         if own.dtype != given[name].dtype or not (fits if name.startswith("slot.") else wanted == got):
             raise ValueError(f"state {PREFIX}{name}: wanted {own.dtype} {wanted}, got {given[name].dtype} {got}")
-        if name in ("slot.ahead", "slot.alike") and not _within(given[name], -1, memory.capacity):
-            raise ValueError(f"state {PREFIX}{name}: wanted slots below {memory.capacity}, got others")
-    for lane in range(memory.lanes):
-        _refuse_order(f"{PREFIX}index.{lane}", _order(given, lane), memory.capacity, vicinity.states.size)
-    return vicinity
+        if name in ("slot.ahead", "slot.alike") and not _within(given[name], -1, graph.capacity):
+            raise ValueError(f"state {PREFIX}{name}: wanted slots below {graph.capacity}, got others")
+    for lane in range(graph.lanes):
+        _check_index(f"{PREFIX}index.{lane}", _index_state(given, lane), graph.capacity, graph.states.size)
 
 
-def fill(vicinity: Vicinity, state: Mapping[str, Tensor]) -> None:
-    """Take over what `checked` found to fit, once the payload is loaded."""
-    given = {name.removeprefix(PREFIX): tensor for name, tensor in state.items()}
-    for name, own in _live(vicinity).items():
+def fill(graph: NeighbourGraph, state: Mapping[str, Tensor]) -> None:
+    """Continue from a state that `check` has accepted, once the payload is loaded."""
+    given = _without_prefix(state)
+    for name, own in _live(graph).items():
         (own[:, : given[name].shape[1]] if name.startswith("slot.") else own).copy_(given[name])
-    for lane in range(vicinity.memory.lanes):
-        order = _order(given, lane)
-        if not vicinity.index.restore(lane, order, lambda slots: vicinity.states.vectors("obs", slots)):
-            vicinity.built_for[lane] = 0
+    for lane in range(graph.lanes):
+        restored = graph.index.restore(
+            lane, _index_state(given, lane), lambda slots: graph.states.vectors("obs", slots)
+        )
+        if not restored:
+            graph.built_for[lane] = 0
 
 
-def _live(vicinity: Vicinity) -> dict[str, Tensor]:
-    states = vicinity.states
-    named = {name: getattr(vicinity, name) for name in ("epsilon", "built_for", "since", "held")}
+def _live(graph: NeighbourGraph) -> dict[str, Tensor]:
+    """The tensors of a graph by their names in a file."""
+    states = graph.states
+    named = {name: getattr(graph, attribute) for name, attribute in _LANE_TENSORS.items()}
     named |= {"mean": states.mean, "deviation": states.deviation, "action_deviation": states.action_deviation}
-    lists = {"slot.ahead": vicinity.ahead, "slot.alike": vicinity.alike}
+    lists = {"slot.ahead": graph.successor_lists, "slot.alike": graph.similar_lists}
     named |= {name: each.index for name, each in lists.items() if each is not None}
     return named | {f"slot.copy.{role}": copy for role, copy in states.copies.items()}
 
 
-def _order(given: Mapping[str, Tensor], lane: int) -> Order:
-    return Order(*(given[f"index.{lane}.{name}"] for name in _ORDER))
+def _without_prefix(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(PREFIX): tensor for name, tensor in state.items()}
 
 
-def _refuse_order(name: str, order: Order, slots: int, size: int) -> None:
-    centres, sizes, ids = order
+def _index_state(given: Mapping[str, Tensor], lane: int) -> IndexState:
+    return IndexState(*(given[f"index.{lane}.{name}"] for name in IndexState._fields))
+
+
+def _check_index(name: str, state: IndexState, slots: int, size: int) -> None:
+    centres, sizes, ids = state
     kinds = (centres.dtype, sizes.dtype, ids.dtype) == (torch.float32, torch.int64, torch.int64)
     shapes = centres.dim() == 2 and sizes.dim() == ids.dim() == 1 and list(centres.shape) == [len(sizes), size]
     if not (kinds and shapes):

@@ -1,81 +1,151 @@
-"""What a consolidation needs to know about who is near whom, computed anew from all pairs: O(N²), the reference."""
+"""What a consolidation needs to know about neighbours, from all pairs or from kept lists, lane by lane."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from crystalrl.memory.crystal import interference
-from crystalrl.memory.crystal.interference import Scene
-from crystalrl.memory.crystal.snapshot import Draft
-from crystalrl.memory.neighbours import exact as neighbours
-
-if TYPE_CHECKING:
-    from crystalrl.memory.crystal.memory import CrystalMemory
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """near: the stored states nearest to each successor state, where anything asks for them; flagged bool[L, W]:
-    contradicted; ε and δ_r [L, 1] that were used."""
-
-    near: neighbours.Near | None
-    flagged: Tensor
-    epsilon: Tensor
-    delta_r: Tensor
+from crystalrl.backends import backend_for
+from crystalrl.memory.neighbours import graph_state
+from crystalrl.memory.neighbours.all_pairs import AllPairs, Found, needs_near
+from crystalrl.memory.neighbours.epsilon import Scales
+from crystalrl.memory.neighbours.exact import full_precision, moments
+from crystalrl.memory.neighbours.features import Features
+from crystalrl.memory.neighbours.graph import NeighbourGraph
+from crystalrl.memory.neighbours.index import have_faiss
+from crystalrl.memory.neighbours.tuning import GraphTuning
+from crystalrl.memory.neighbours.view import View
+from crystalrl.memory.storage.external import AnyArena
+from crystalrl.params import CrystalParams
 
 
-def exact(memory: CrystalMemory, draft: Draft) -> Surroundings:
-    """From all pairs."""
-    params = memory.params
-    raw, successor = (memory.features(draft.fields[role]) for role in ("obs", "next_obs"))
-    mean, deviation = neighbours.moments(raw, draft.occupied)
-    state = (raw - mean) / deviation
-    near = None
-    if needs_near(memory):
-        near = neighbours.nearest((successor - mean) / deviation, state, draft.occupied, params.k)
-    scene = _scene(memory, draft, raw if params.raw_distance else state)
-    epsilon, delta_r = _scales(memory, draft, scene)
-    return Surroundings(near, interference.contradicted(params.interference, scene, epsilon, delta_r), epsilon, delta_r)
+@dataclass(frozen=True, eq=False)
+class Neighbourhood(Found):
+    """The neighbours of all experiences in a view. Valid until the next `Neighbours.refresh`."""
+
+    view: View
+    features: Features
+    graph: NeighbourGraph | None
+    """None: no lane keeps lists."""
+
+    def successor_distance(self, other: Tensor) -> Tensor:
+        """float32[L, W]: distance of each successor state to the state of slot other int64[L, W], in standard
+        deviations."""
+        if self.graph is None:
+            return self._measured(other)
+        listed = self.graph.states.all_successor_distances(other)
+        if bool(self.graph.active.all()):
+            return listed
+        return torch.where(self.graph.active.to(other.device)[:, None], listed, self._measured(other))
+
+    def _measured(self, other: Tensor) -> Tensor:
+        """`successor_distance` of lanes without lists, in deviations of everything that they store now."""
+        state, successor = (self.features.states(self.view.fields[role]) for role in ("obs", "next_obs"))
+        deviation = moments(state, self.view.occupied, self.view.block)[1]
+        there = state.gather(1, other[..., None].expand_as(state))
+        return ((there - successor) / deviation).square_().sum(-1).sqrt_()
 
 
-def needs_near(memory: CrystalMemory) -> bool:
-    """Whether the downstream value, the backup or novelty asks who is near a successor state."""
-    valued = memory.params.downstream == "neighbours" and any(memory.lane_value("w3").flatten().tolist())
-    return valued or bool(memory.params.backup) or memory.params.novelty == "knn"
+class Neighbours:
+    """Finds the neighbours of a memory's experiences. The graph is a cache that `refresh` brings up to date."""
 
+    def __init__(
+        self, params: CrystalParams, features: Features, exact_up_to: int, tuning: GraphTuning | None = None
+    ) -> None:
+        spec = features.spec
+        self.params, self.features, self.tuning = params, features, tuning or GraphTuning()
+        self.exact_up_to = exact_up_to
+        """Slots up to which a lane compares all pairs; above, it keeps neighbour lists."""
+        self.device = torch.device(spec.device)
+        self.backend = backend_for(self.device)
+        self.scales = Scales(params, spec.lanes or 1, self.device)
+        self.graph: NeighbourGraph | None = None
+        """Neighbour lists, if a lane keeps some."""
 
-def reward_spread(memory: CrystalMemory, draft: Draft) -> Tensor:
-    """δ_r float32[L, 1]: as given, or from what is stored."""
-    if memory.params.delta_r is not None:
-        return memory.lane_value("delta_r").to(torch.float32)
-    _, spread = neighbours.moments(draft.fields["reward"][..., None], draft.occupied)
-    return spread[:, 0].to(torch.float32)
+    def refresh(self, view: View) -> Neighbourhood:
+        """The neighbours of the experiences in this view; changes the graph."""
+        with full_precision():
+            found = self._found(view, self._with_lists(view))
+        return Neighbourhood(**vars(found), view=view, features=self.features, graph=self.graph)
 
+    def _found(self, view: View, listed: Tensor) -> Found:
+        """Results from lists in the lanes bool[L] (on CPU), from all pairs in others."""
+        pairs = AllPairs(self.params, self.features, self.scales, self.backend.pairs)
+        if not bool(listed.any()):
+            self.graph = None
+            return pairs.search(view, torch.ones_like(listed))
+        self.graph = self.graph or self.empty_graph(view.arena)
+        found, rest = self.graph.refresh(view, listed), view.due_on_host & ~listed
+        return found.joined(pairs.search(view, rest), rest) if bool(rest.any()) else found
 
-def _scales(memory: CrystalMemory, draft: Draft, scene: Scene) -> tuple[Tensor, Tensor]:
-    """ε and δ_r, float32[L, 1]: as given, or from what is stored."""
-    if memory.params.interference == "none":
-        nothing = torch.zeros(memory.lanes, 1, device=memory.device)
-        return nothing, nothing
-    if memory.params.epsilon is not None:
-        epsilon = memory.lane_value("epsilon").to(torch.float32)
-    elif memory.params.interference == "exists":
-        epsilon = neighbours.median_spacing(scene.state, scene.occupied)
-    else:
-        epsilon = interference.spacing(scene, memory.params.k)
-    return epsilon, reward_spread(memory, draft)
+    def _with_lists(self, view: View) -> Tensor:
+        """bool[L], on CPU: the lanes that keep lists."""
+        if not (needs_near(self.params) or self.params.interference != "none"):
+            return torch.zeros_like(view.due_on_host)
+        large = view.width > self.exact_up_to
+        if self.graph is not None:
+            large = torch.where(view.due_on_host, large, self.graph.active)
+        if bool(large.any()) and self.device.type == "cpu" and not have_faiss():
+            warnings.warn(
+                f"a consolidation compares all pairs of {view.slots:,} slots; to keep neighbour lists instead, "
+                "install faiss-cpu (pip install 'crystalrl[faiss]')",
+                stacklevel=4,  # the caller of consolidate
+            )
+            return torch.zeros_like(large)
+        return large
 
+    def empty_graph(self, arena: AnyArena) -> NeighbourGraph:
+        """A graph without lists that reads the payload from this arena."""
+        return NeighbourGraph(self.params, self.features, arena, self.scales, self.backend, self.tuning)
 
-def _scene(memory: CrystalMemory, draft: Draft, compared: Tensor) -> Scene:
-    """What the rules of interference look at."""
-    action = draft.fields["action"].to(torch.float32).unsqueeze(-1).flatten(2)
-    if not (memory.discrete or memory.params.raw_distance):
-        mean, deviation = neighbours.moments(action, draft.occupied)
-        action = (action - mean) / deviation
-    fields = draft.fields
-    phase, context = draft.phase, fields["context"]
-    return Scene(compared, action, fields["reward"], draft.birth, phase, draft.fresh, context, memory.discrete)
+    def detached(self) -> Neighbours:
+        """A copy that takes the graph over, for another thread to refresh; this one has none until `attach`."""
+        twin, self.graph = copy(self), None
+        return twin
+
+    def attach(self, twin: Neighbours) -> None:
+        """Take the graph back from a detached copy."""
+        self.graph = twin.graph
+
+    def copied(self, arena: AnyArena) -> Neighbours:
+        """A twin with a copy of the graph; `refresh` of one leaves the other as it is."""
+        twin = copy(self)
+        if self.graph is not None:
+            state = self.state(self.features.spec.capacity)
+            twin.fill(twin.checked(state, arena), state)
+        return twin
+
+    def clear(self) -> None:
+        self.graph = None
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self.graph is None else self.graph.nbytes
+
+    def state(self, used: int) -> dict[str, Tensor]:
+        """The state of the graph as tensors on CPU, of the first `used` slots; empty without a graph."""
+        return {} if self.graph is None else graph_state.tensors(self.graph, used)
+
+    @staticmethod
+    def owns(name: str) -> bool:
+        """Whether a tensor of this name in a memory's state belongs to the graph."""
+        return name.startswith(graph_state.PREFIX)
+
+    def checked(self, state: Mapping[str, Tensor], arena: AnyArena) -> NeighbourGraph | None:
+        """An empty graph for `fill` that this state fits, None for an empty state; ValueError if it does not fit."""
+        if not state:
+            return None
+        graph = self.empty_graph(arena)
+        graph_state.check(graph, state)
+        return graph
+
+    def fill(self, graph: NeighbourGraph | None, state: Mapping[str, Tensor]) -> None:
+        """Continue with what `checked` returned, once the payload is loaded."""
+        if graph is not None:
+            graph_state.fill(graph, state)
+        self.graph = graph

@@ -1,100 +1,105 @@
-"""Lists mended through common company, on CPU with numba: two states that stand in one list are near each other.
+"""Lists updated by searches through the graph that they form, on CPU with numba: two states in one list are near each
+other.
 
-Experiences ask the index once, when they are new; from then on their lists are renewed by looking at the members of
-lists in which their members stand, which costs a small part of asking, and finds more.
+An experience queries the index once, when it is new. Later its list is renewed by visiting the members of lists that
+name its members. That costs a small part of a query and finds more.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from crystalrl.backends import numba_graph as loops
 from crystalrl.memory.neighbours.index import Ivf
 from crystalrl.memory.neighbours.lists import Lists
-from crystalrl.memory.neighbours.states import States
-from crystalrl.memory.neighbours.steps import Steps, following
-
-MOST = 256
-"""States that a list looks at when it is renewed."""
-FEW = 6
-"""Lists of a member in which it looks."""
-AROUND = 48
-"""States near an experience's own among which those within ε are looked for."""
+from crystalrl.memory.neighbours.states import StateVectors
+from crystalrl.memory.neighbours.steps import Trajectories
+from crystalrl.memory.neighbours.tuning import GraphTuning
 
 
 @dataclass
-class Company:
-    """The lists of one lane, and who stands in which. The latter is as it was when this was made."""
+class Refiner:
+    """The lists of one lane as a graph. Its reverse neighbours are those at the time when this was made."""
 
+    loops: ModuleType
     lists: Lists
-    states: States
+    states: StateVectors
     index: Ivf
-    steps: Steps
+    trajectories: Trajectories
+    tuning: GraphTuning
     lane: int
     turn: int
+    """Consolidations of the lane so far; decides which lists a search visits first."""
 
     def __post_init__(self) -> None:
-        self.mine = self.lists.index[self.lane].numpy()
-        self.start = np.empty(len(self.mine) + 1, np.int64)
-        self.hosts = np.empty(int((self.mine >= 0).sum()), np.int32)
-        loops.reverse(self.mine, self.start, self.hosts)
+        self.own = self.lists.index[self.lane].numpy()
+        self.start = np.empty(len(self.own) + 1, np.int64)
+        self.reverse = np.empty(int((self.own >= 0).sum()), np.int32)
+        self.loops.fill_reverse(self.own, self.start, self.reverse)
 
     @property
     def _graph(self) -> Any:
-        return self.mine, self.start, self.hosts
+        return self.own, self.start, self.reverse
 
-    def ask(self, role: str, slots: Tensor, k: int) -> Any:
-        """int32[P, k]: what the index says is nearest."""
+    @property
+    def _around(self) -> int:
+        return max(self.tuning.around, self.lists.k)
+
+    def query(self, role: str, slots: Tensor, k: int) -> Any:
+        """int32[P, k]: what the index finds nearest to the (successor) states of slots int64[P]."""
         return self.index.nearest(self.lane, self.states.of_lane(role, self.lane, slots), k).astype(np.int32)
 
-    def walk(self, role: str, slots: Tensor, starts: Any, k: int, own: bool = False) -> Any:
-        """int32[P, k]: states nearest to the (successor) states of slots [P], found from starts int32[P, T]."""
+    def search(self, role: str, slots: Tensor, starts: Any, k: int, own: bool = False) -> Any:
+        """int32[P, k]: states nearest to the (successor) states of slots int64[P], found from starts int32[P, T]."""
         found = np.empty((len(slots), k), np.int32)
-        limits = (MOST, FEW, self.turn, own)
+        limits = (self.tuning.visits, self.tuning.reverse, self.turn, own)
         starts = np.ascontiguousarray(starts)
-        loops.walk(self._graph, self.states.space(role, self.lane), slots.numpy(), starts, limits, found)
+        self.loops.search(self._graph, self.states.space(role, self.lane), slots.numpy(), starts, limits, found)
         return found
 
-    def nearby(self, slots: Tensor) -> Tensor:
-        return self.steps.nearby(torch.full_like(slots, self.lane), slots)
+    def adjacent(self, slots: Tensor) -> Tensor:
+        """int64[P, T]: steps before and after those in slots int64[P]."""
+        return self.trajectories.adjacent(torch.full_like(slots, self.lane), slots)
 
-    def admit(self, slots: Tensor) -> Any:
-        """Make the lists of the new slots int64[P]; int32[P, T]: states near theirs.
+    def fill(self, slots: Tensor) -> Any:
+        """Fill the lists of the new slots int64[P]; int32[P, T]: states near theirs.
 
-        Where a new one's state is my successor state, one question serves both.
+        Where the successor state of one is the state of the next, one query serves both.
         """
-        steps = self.nearby(slots)
-        after, nearby = following(self.states, self.lane, slots, steps), steps.numpy().astype(np.int32)
-        k, strangers, at = self.lists.k, after < 0, slots.numpy()
-        most = max(AROUND, k)
-        close = self.walk("obs", slots, np.concatenate([self.ask("obs", slots, most), nearby], 1), most)
-        ahead = np.concatenate([at[after, None], close[after, :k]], 1)
+        adjacent = self.adjacent(slots)
+        following = self.trajectories.successor(self.states, self.lane, slots, adjacent)
+        steps = adjacent.numpy().astype(np.int32)
+        k, alone, at = self.lists.k, following < 0, slots.numpy()
+        starts = np.concatenate([self.query("obs", slots, self._around), steps], 1)
+        close = self.search("obs", slots, starts, self._around)
+        ahead = np.concatenate([at[following, None], close[following, :k]], 1)
         wrong = (ahead == at[:, None]) | (ahead < 0)
         order = np.argsort(wrong, axis=1, kind="stable")[:, :k]
-        self.mine[at] = np.take_along_axis(np.where(wrong, -1, ahead), order, 1)
-        if strangers.any():
-            some = slots[torch.from_numpy(strangers)]
-            starts = np.concatenate([self.ask("next_obs", some, k), nearby[strangers]], 1)
-            self.mine[some.numpy()] = self.walk("next_obs", some, starts, k)
+        self.own[at] = np.take_along_axis(np.where(wrong, -1, ahead), order, 1)
+        if alone.any():
+            some = slots[torch.from_numpy(alone)]
+            starts = np.concatenate([self.query("next_obs", some, k), steps[alone]], 1)
+            self.own[some.numpy()] = self.search("next_obs", some, starts, k)
         return close
 
-    def introduce(self, slots: Tensor, close: Any) -> None:
+    def insert(self, slots: Tensor, close: Any) -> None:
+        """Offer the new slots int64[P] to the lists that name the states close int32[P, T] to theirs."""
         hints = np.ascontiguousarray(close)
-        loops.introduce(self._graph, self.states.space("next_obs", self.lane), slots.numpy(), hints)
+        self.loops.insert(self._graph, self.states.space("next_obs", self.lane), slots.numpy(), hints)
 
     def renew(self, slots: Tensor) -> None:
-        """Let the lists of slots int64[P] look around, from what the index says, too: the company of its own members
-        leads back to them."""
+        """Search for better neighbours for the lists of slots int64[P]; from what the index finds, too, because a
+        search from a list's own members alone leads back to them."""
         k, at = self.lists.k, slots.numpy()
-        known = (self.mine[at], self.nearby(slots).numpy().astype(np.int32))
-        starts = np.concatenate([*known, self.ask("next_obs", slots, k)], 1)
-        self.mine[at] = self.walk("next_obs", slots, starts, k)
+        known = (self.own[at], self.adjacent(slots).numpy().astype(np.int32))
+        starts = np.concatenate([*known, self.query("next_obs", slots, k)], 1)
+        self.own[at] = self.search("next_obs", slots, starts, k)
 
     def around(self, slots: Tensor, starts: Any) -> Any:
         """int32[P, T]: states near those of slots int64[P]."""
-        return self.walk("obs", slots, starts, max(AROUND, self.lists.k), own=True)
+        return self.search("obs", slots, starts, self._around, own=True)

@@ -1,85 +1,89 @@
-"""Vectors of stored experiences for comparison, read where they are stored."""
+"""Vectors of stored experiences, read from where they are stored."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from crystalrl.memory.crystal.snapshot import Draft
-from crystalrl.memory.neighbours import exact as neighbours
-
-if TYPE_CHECKING:
-    from crystalrl.memory.crystal.memory import CrystalMemory
+from crystalrl.memory.neighbours.exact import moments
+from crystalrl.memory.neighbours.experiences import Experiences
+from crystalrl.memory.neighbours.features import Features
+from crystalrl.memory.neighbours.view import View
+from crystalrl.memory.storage.external import AnyArena
 
 ROLES = ("obs", "next_obs")
-MOVED = 0.15
-SAMPLED = 4096
 
 
-class States:
+class StateVectors:
     """States, successor states and actions of experiences named by lane and slot, in standard deviations.
 
-    Mean and deviation are those of all that was stored at the last `fit`. Vectors are read from the arena; where they
-    are projected or the user's own features, copies are kept, written by `take`.
+    Mean and deviation are those of everything stored at the last `fit`. Vectors are read from `arena`; where they are
+    not compared as stored (`Features.plain`), copies are kept, which `take` writes.
     """
 
-    def __init__(self, memory: CrystalMemory) -> None:
-        self.memory = memory
-        self.copies: dict[str, Tensor] = {}
-        size = memory.features(memory.arena.unpack(memory.arena.rows[:, :1])["obs"]).shape[-1]
-        if not memory.plain_states:
-            shape = (memory.lanes, memory.capacity, size)
-            self.copies = {role: torch.zeros(shape, device=memory.device) for role in ROLES}
-        self.size = size
-        self.mean = torch.zeros(memory.lanes, 1, size, device=memory.device)
-        self.deviation = torch.ones_like(self.mean)
-        actions = 1 if memory.discrete else memory.arena.columns["action"].flatten(1).shape[1]
-        self.action_deviation = torch.ones(memory.lanes, 1, actions, device=memory.device)
+    max_drift: ClassVar[float] = 0.15
+    """Deviations by which the stored states may move or spread before `drifted` says so."""
+    sampled: ClassVar[int] = 4096
+    """Slots from which that is measured."""
 
-    def fit(self, draft: Draft, lanes: Tensor) -> None:
+    def __init__(self, features: Features, arena: AnyArena) -> None:
+        spec = features.spec
+        self.features, self.arena = features, arena
+        self.lanes, self.slots, device = spec.lanes or 1, spec.capacity, torch.device(spec.device)
+        self.size = features.states(arena.unpack(arena.rows[:, :1])["obs"]).shape[-1]
+        shape = (self.lanes, self.slots, self.size)
+        self.copies: dict[str, Tensor] = {}
+        if not features.plain:
+            self.copies = {role: torch.zeros(shape, device=device) for role in ROLES}
+        self.mean = torch.zeros(self.lanes, 1, self.size, device=device)
+        self.deviation = torch.ones_like(self.mean)
+        actions = 1 if features.discrete else arena.columns["action"].flatten(1).shape[1]
+        self.action_deviation = torch.ones(self.lanes, 1, actions, device=device)
+
+    def fit(self, view: View, lanes: Tensor) -> None:
         """Take mean and deviation from everything stored, in the lanes bool[L]."""
         here = lanes[:, None, None]
-        every = torch.arange(draft.slots, device=draft.phase.device).expand(self.memory.lanes, -1)
-        mean, deviation = neighbours.moments(self._raw("obs", every), draft.occupied)
+        every = torch.arange(view.slots, device=view.phase.device).expand(self.lanes, -1)
+        mean, deviation = moments(self._raw("obs", every), view.occupied, view.block)
         self.mean, self.deviation = torch.where(here, mean, self.mean), torch.where(here, deviation, self.deviation)
-        if not self.memory.discrete:
-            action = draft.fields["action"].flatten(2).to(torch.float32)
-            deviation = neighbours.moments(action, draft.occupied)[1]
+        if not self.features.discrete:
+            action = view.fields["action"].flatten(2).to(torch.float32)
+            deviation = moments(action, view.occupied, view.block)[1]
             self.action_deviation = torch.where(here, deviation, self.action_deviation)
 
-    def off(self, draft: Draft) -> Tensor:
-        """bool[L]: whether what is stored has moved by MOVED deviations, or spread or shrunk by as much, on average
-        over the coordinates; from SAMPLED slots, evenly over those of each lane.
-        """
-        width = draft.width.to(draft.phase.device)[:, None]
-        slots = torch.arange(SAMPLED, device=width.device) * -(-width // SAMPLED)
+    def drifted(self, view: View) -> Tensor:
+        """bool[L]: whether the stored states have moved, spread or shrunk by `max_drift` deviations, on average over
+        the coordinates; from a sample, evenly over the slots of each lane."""
+        width = view.width.to(view.phase.device)[:, None]
+        slots = torch.arange(self.sampled, device=width.device) * -(-width // self.sampled)
         real = slots < width
         slots = torch.where(real, slots, 0)
-        mean, deviation = neighbours.moments(self._raw("obs", slots), draft.occupied.gather(1, slots) & real)
+        mean, deviation = moments(self._raw("obs", slots), view.occupied.gather(1, slots) & real, view.block)
         moved = ((mean - self.mean).abs() / self.deviation).mean((1, 2))
         spread = (deviation / self.deviation).log().abs().mean((1, 2))
-        return (moved > MOVED) | (spread > MOVED)
+        return (moved > self.max_drift) | (spread > self.max_drift)
 
     def take(self, slots: Tensor, real: Tensor) -> None:
-        """Copy the features of slots int64[L, M], where copies are kept."""
+        """Copy the vectors of slots int64[L, M] where real bool[L, M], if copies are kept."""
         if self.copies and slots.shape[1]:
-            fields = self.memory.arena.unpack(self.memory.arena.read(slots))
+            fields = self.arena.unpack(self.arena.read(slots))
             lane = real.nonzero()[:, 0]
             for role, copy in self.copies.items():
-                copy[lane, slots[real]] = self.memory.features(fields[role])[real]
+                copy[lane, slots[real]] = self.features.states(fields[role])[real]
 
     def _raw(self, role: str, slots: Tensor) -> Tensor:
+        """float32[L, M, D] of slots int64[L, M], as stored."""
         lane = torch.arange(len(slots), device=slots.device)[:, None].expand_as(slots)
         return self._gathered(role, lane.reshape(-1), slots.reshape(-1)).view(*slots.shape, self.size)
 
     def _gathered(self, role: str, lane: Tensor, slot: Tensor) -> Tensor:
-        """float32[P, D] as stored."""
+        """float32[P, D] of (lane, slot) [P], as stored."""
         if self.copies:
-            return self.copies[role].flatten(0, 1).index_select(0, lane * self.memory.capacity + slot)
-        column = self.memory.arena.columns[role]
-        return column.index_select(0, self.memory.arena.position(lane, slot)).flatten(1).to(torch.float32)
+            return self.copies[role].flatten(0, 1).index_select(0, lane * self.slots + slot)
+        column = self.arena.columns[role]
+        return column.index_select(0, self.arena.position(lane, slot)).flatten(1).to(torch.float32)
 
     def vectors(self, role: str, slots: Tensor) -> Tensor:
         """float32[L, M, D] of slots int64[L, M], standardised."""
@@ -95,37 +99,68 @@ class States:
         if self.copies:
             points, states = (self.copies[name][lane].numpy() for name in (role, "obs"))
             return points, states, scale
-        arena = self.memory.arena
-        first = int(arena.position(torch.tensor(lane), torch.tensor(0)))
-        rows = slice(first, first + self.memory.capacity)
-        points, states = (arena.columns[name].flatten(1)[rows].numpy() for name in (role, "obs"))
+        first = int(self.arena.position(torch.tensor(lane), torch.tensor(0)))
+        rows = slice(first, first + self.slots)
+        points, states = (self.arena.columns[name].flatten(1)[rows].numpy() for name in (role, "obs"))
         return points, states, scale
 
-    def apart(self, role: str, lane: Tensor, one: Tensor, other: Tensor, raw: bool = False) -> Tensor:
+    def distance(self, role: str, lane: Tensor, one: Tensor, other: Tensor, raw: bool = False) -> Tensor:
         """float32[P, T]: distance of the state (or successor state) of slot one [P] to the states of other [P, T]."""
         theirs = self._gathered("obs", lane.repeat_interleave(other.shape[1]), other.reshape(-1))
         gap = theirs.view(*other.shape, self.size) - self._gathered(role, lane, one)[:, None]
         return (gap if raw else gap / self.deviation[lane]).square_().sum(-1).sqrt_()
 
-    def actions_apart(self, lane: Tensor, one: Tensor, other: Tensor, raw: bool) -> Tensor:
+    def successor_distance(self, lane: Tensor, one: Tensor, other: Tensor) -> Tensor:
+        """float32[P, T]: distance of the successor state of slot one [P] to the states of other [P, T]."""
+        return self.distance("next_obs", lane, one, other)
+
+    def all_successor_distances(self, other: Tensor) -> Tensor:
+        """float32[L, W]: distance of each successor state to the state of slot other int64[L, W]."""
+        lanes, width = other.shape
+        far = torch.empty(lanes * width, device=other.device)
+        for part in torch.arange(lanes * width, device=other.device).split(1 << 17):
+            far[part] = self.successor_distance(part // width, part % width, other.flatten()[part, None])[:, 0]
+        return far.view(lanes, width)
+
+    def action_distance(self, lane: Tensor, one: Tensor, other: Tensor, raw: bool) -> Tensor:
         """float32[P, T]: distance of box actions."""
-        arena = self.memory.arena
-        column = arena.columns["action"]
-        mine = column.index_select(0, arena.position(lane, one)).flatten(1).to(torch.float32)
-        at = arena.position(lane.repeat_interleave(other.shape[1]), other.reshape(-1))
+        column = self.arena.columns["action"]
+        mine = column.index_select(0, self.arena.position(lane, one)).flatten(1).to(torch.float32)
+        at = self.arena.position(lane.repeat_interleave(other.shape[1]), other.reshape(-1))
         gap = column.index_select(0, at).view(*other.shape, mine.shape[1]).to(torch.float32) - mine[:, None]
         return (gap if raw else gap / self.action_deviation[lane]).square_().sum(-1).sqrt_()
 
     def column(self, name: str, lane: Tensor, slot: Tensor) -> Tensor:
-        """A column of the arena, such as reward, for pairs of any one shape."""
-        at = self.memory.arena.position(lane.expand(slot.shape).reshape(-1), slot.reshape(-1))
-        return self.memory.arena.columns[name].index_select(0, at).view(slot.shape)
+        """A column of the arena, such as action, at pairs (lane, slot) of any one shape."""
+        at = self.arena.position(lane.expand(slot.shape).reshape(-1), slot.reshape(-1))
+        return self.arena.columns[name].index_select(0, at).view(slot.shape)
 
-    def actions(self, lane: Tensor, slots: Tensor) -> Tensor:
-        """float32[L, M, A] of the actions of slots int64[L, M]; a discrete one is a single code."""
-        at = self.memory.arena.position(lane.reshape(-1), slots.reshape(-1))
-        return self.memory.arena.columns["action"].index_select(0, at).view(*slots.shape, -1).to(torch.float32)
+    def compared(self, slots: Tensor, raw: bool) -> Tensor:
+        """float32[L, M, D]: states of slots int64[L, M] in the units of the rule: standardised, or as stored."""
+        state = self.vectors("obs", slots)
+        return state * self.deviation if raw else state
+
+    def experiences(self, slots: Tensor, real: Tensor, raw: bool) -> Experiences:
+        """The experiences in slots int64[L, M] as liquid ones, to be compared; empty where not real. Rewards are not
+        read."""
+        lane = torch.arange(self.lanes, device=slots.device)[:, None].expand_as(slots)
+        at = self.arena.position(lane.reshape(-1), slots.reshape(-1))
+        action = self.arena.columns["action"].index_select(0, at).view(*slots.shape, -1).to(torch.float32)
+        if not (self.features.discrete or raw):
+            action = action / self.action_deviation
+        state = self.compared(slots, raw)
+        return Experiences(
+            state=state,
+            action=action,
+            reward=state[..., 0],
+            birth=slots,
+            phase=real.to(torch.uint8),
+            unevaluated=real,
+            context=self.column("context", lane, slots) if self.features.spec.context else None,
+            discrete=self.features.discrete,
+        )
 
     @property
     def nbytes(self) -> int:
+        """Bytes of the copies."""
         return sum(copy.nbytes for copy in self.copies.values())

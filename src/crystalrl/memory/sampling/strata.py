@@ -1,4 +1,4 @@
-"""How many of a batch come from each phase."""
+"""How many of a batch come from each phase, and which places they take."""
 
 from __future__ import annotations
 
@@ -8,11 +8,38 @@ import torch
 from torch import Tensor
 
 
+class BatchStrata:
+    """The stratum of each place of a batch, for every batch size that was asked for.
+
+    `refresh` changes the tensors in place, because a recorded CUDA graph reads them.
+    """
+
+    def __init__(self, shares: tuple[float, float, float], split: str) -> None:
+        self._shares, self._split = shares, split
+        self._by_size: dict[int, Tensor] = {}
+
+    def of(self, size: int, filled: Tensor) -> Tensor:
+        """uint8[L, size], liquid first; filled float64[L, 3] counts the experiences of each phase."""
+        if size not in self._by_size:
+            self._by_size[size] = self._places(size, filled)
+        return self._by_size[size]
+
+    def refresh(self, filled: Tensor) -> None:
+        """Recompute which phases take part: some may have become empty, or no longer be."""
+        for size, places in self._by_size.items():
+            places.copy_(self._places(size, filled))
+
+    def _places(self, size: int, filled: Tensor) -> Tensor:
+        upper = quotas(self._shares, self._split, size, filled > 0).cumsum(-1)
+        place = torch.arange(size, device=upper.device)
+        return (place[None, :, None] >= upper[:, None, :]).sum(-1).to(torch.uint8)
+
+
 def quotas(shares: tuple[float, float, float], split: str, size: int, present: Tensor) -> Tensor:
     """int64[L, 3] that sums to `size`: places for liquid, glass, crystal; a phase not present bool[L, 3] gets none.
 
     largest_remainder: shares of the present phases, scaled to sum to one. floor: Algorithm 2, ⌊.70B⌋, ⌊.25B⌋, ⌈.05B⌉
-    and the rest to liquid; what an absent phase would get goes to the first present one.
+    and the rest to liquid; the share of an absent phase goes to the first present one.
     """
     if split == "floor":
         return _floored(shares, size, present)

@@ -1,4 +1,4 @@
-"""Payload: what was experienced, one packed row per slot. The arena knows nothing of priorities or phases."""
+"""The payload: one packed row per slot. The arena knows nothing of priorities or phases."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crystalrl import backends
-from crystalrl.backends import zeros
+from crystalrl.backends import backend_for
+from crystalrl.backends.alloc import zeros
 from crystalrl.memory.storage.layout import WORD, Layout, column_name
 from crystalrl.memory.storage.spec import StorageSpec
 from crystalrl.types import Observation
 
 
 def available_bytes(device: torch.device) -> int:
-    """Memory that can still be taken on the device."""
+    """Memory that can still be allocated on the device."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     try:
@@ -37,38 +37,28 @@ def refuse_if_too_large(wanted: int, device: torch.device, what: str) -> None:
 
 
 class Arena:
-    """Rows of L lanes × N slots, as they were written. Which of them count is the ledger's business."""
+    """Rows of L lanes × N slots. The ledger knows which of them are occupied."""
 
     def __init__(self, spec: StorageSpec, layout: Layout) -> None:
         self.spec, self.layout = spec, layout
         self.lanes, self.slots = spec.lanes or 1, spec.capacity
         self.device = torch.device(spec.device)
-        self._fused = backends.fused_for(self.device)
-        words, on_cpu = layout.words, self.device.type == "cpu"
+        backend, words = backend_for(self.device), layout.words
+        self._writes = backend.writes
         size = self.lanes * self.slots * words * WORD
         refuse_if_too_large(size, self.device, f"a memory of {self.lanes} × {self.slots} experiences")
-        stride = self.slots if on_cpu else self.slots + 1  # on CUDA one more, where writes that are skipped go
+        stride = self.slots + (not backend.on_host)  # off the host one more, the target of skipped writes
         rows = zeros((self.lanes, stride, words), torch.int64, self.device)
         self.rows, self.flat_rows = rows[:, : self.slots], rows.view(-1, words)
         self._base = torch.arange(self.lanes, device=self.device)[:, None] * stride
         self.columns = layout.torch_views(self.flat_rows)
         """Every field [rows, …] as a view; see `position`."""
-        if on_cpu:
+        if self.device.type == "cpu":
             self._numpy_rows = self.flat_rows.numpy()
 
     def write(self, rows: Tensor, slots: Tensor) -> None:
         """Store rows int64[L, M, W] in slots int64[L, M]; a negative slot is skipped."""
-        if self._fused is not None:
-            self._fused.store_rows(rows.contiguous(), slots, self.flat_rows)
-            return
-        rows = rows.reshape(-1, self.layout.words)
-        if self.device.type == "cpu":
-            kept = slots.numpy().reshape(-1) >= 0
-            flat = (slots + self._base).numpy().reshape(-1)[kept]
-            self._numpy_rows[flat] = rows.numpy()[kept]
-            return
-        flat_slots = (torch.where(slots >= 0, slots, self.slots) + self._base).reshape(-1)
-        self.flat_rows.index_copy_(0, flat_slots, rows)
+        self._writes.store_rows(rows, slots, self.flat_rows)
 
     def write_one(self, row: NDArray[np.int64], slot: int) -> None:
         """Store one row int64[W] of the only lane, on CPU."""
@@ -87,7 +77,7 @@ class Arena:
         return self.flat_rows.index_select(0, self.flat(slots)).view(self.lanes, slots.shape[1], self.layout.words)
 
     def read_fields(self, slots: Tensor, squeeze: bool) -> dict[str, Any]:
-        """`unpack` of `read` on CPU through NumPy, whose views cost a fifth of torch's; squeeze drops the lane axis."""
+        """`unpack(read(slots))` on CPU through NumPy, whose views cost a fifth of torch's; squeeze: no lane axis."""
         at = slots.numpy()
         rows = self._numpy_rows.take(at[0] if squeeze else at + self._base.numpy(), axis=0)
         views = self.layout.numpy_views(rows, without="ending")
@@ -96,6 +86,10 @@ class Arena:
     def unpack(self, rows: Tensor) -> dict[str, Any]:
         """Fields of rows by role: obs, action, reward, next_obs, discount, context (or None)."""
         return self._by_role(self.layout.torch_views(rows))
+
+    def endings(self, rows: Tensor) -> Tensor:
+        """uint8[…] of rows int64[…, W]: TERMINATED, TRUNCATED or 0."""
+        return self.layout.torch_views(rows)["ending"]
 
     def _by_role(self, views: Mapping[str, Tensor]) -> dict[str, Any]:
         return {

@@ -1,7 +1,7 @@
 """Safe files: safetensors with a JSON header, a version and a checksum over every byte. No pickle.
 
-A file is written under a temporary name in the same folder, synced to disk and renamed, so at any moment a reader finds
-the old file or the new one, whole.
+A file is written under a temporary name in the same folder, synced to disk and renamed. At any moment a reader finds
+either the complete old file or the complete new one.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _CHUNK = 1 << 22
 
 
 class CheckpointError(ValueError):
-    """A file that is damaged, of another version, or does not fit."""
+    """The file is damaged, of another version, or does not fit."""
 
 
 def write(path: str | os.PathLike[str], header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors and a JSON-able header to `path`, replacing what was there only when all is on disk."""
+    """Write tensors and a JSON-able header to `path`; the old file is replaced only once everything is on disk."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -51,7 +51,7 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], tensors: Mapp
 
 
 def _seal(path: Path) -> None:
-    """Put the checksum of the file, taken with a blank one, into its header; force everything to disk."""
+    """Compute the checksum of the file with a blank checksum, put it into the header, and sync to disk."""
     digest, place = _digest(path)
     if place is None:
         raise CheckpointError(f"{path}: no place for a checksum in the header")
@@ -63,7 +63,7 @@ def _seal(path: Path) -> None:
 
 
 def _keep_mode(target: Path, temporary: Path) -> None:
-    """Temporary files are private; give the new file the permissions of the old one, or the usual ones."""
+    """Temporary files are private: give the new file the permissions of the old one, or the default ones."""
     if target.exists():
         mode = target.stat().st_mode & 0o777
     else:
@@ -83,7 +83,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _digest(path: Path) -> tuple[str, int | None]:
-    """SHA-256 of the file with its checksum blanked, and where the checksum stands."""
+    """SHA-256 of the file with its checksum blanked, and the position of the checksum."""
     hasher = hashlib.sha256()
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -102,7 +102,7 @@ def _digest(path: Path) -> tuple[str, int | None]:
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Header and tensors of a file, after its version and every byte of it were verified."""
+    """Header and tensors of a file. Its version and every byte are verified first."""
     from safetensors import SafetensorError, safe_open
 
     source = Path(path)
@@ -124,3 +124,12 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor
             return json.loads(metadata["header"]), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise CheckpointError(f"{source}: damaged ({error})") from error
+
+
+def refuse_other(name: str, own: Tensor, given: Tensor) -> None:
+    """Raise if a stored tensor does not fit the live one. Of `…slot.…` tensors a file may hold fewer slots."""
+    wanted, got = list(own.shape), list(given.shape)
+    if ".slot." in name and len(got) > 1 and got[1] <= wanted[1]:
+        got[1] = wanted[1]
+    if wanted != got or own.dtype != given.dtype:
+        raise ValueError(f"state {name}: wanted {own.dtype} {wanted}, got {given.dtype} {list(given.shape)}")

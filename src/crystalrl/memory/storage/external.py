@@ -1,7 +1,7 @@
-"""A crystal memory whose experiences lie in another library's storage: it borrows the slots, and keeps the ledger.
+"""Experiences in another library's storage.
 
-The library stores and gathers what was experienced; the memory says where to write, what to draw and with which weight.
-Only a consolidation reads the storage, through `fetch`.
+The library stores and gathers the experiences. The memory decides where they are written, which are drawn and with
+which weight; only its consolidations read the storage, through `fetch`.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from crystalrl.memory import CrystalMemory
+from crystalrl.memory.storage.arena import Arena
 from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED
 from crystalrl.memory.storage.spec import StorageOptions
-from crystalrl.params import CrystalParams, floats
 
 Fetch = Callable[[Tensor], Mapping[str, Any]]
 """Slots int64[M] → obs, action, reward, next_obs, terminated, truncated, each [M, …] (observations may be dicts)."""
-ROLES = ("obs", "action", "reward", "next_obs", "discount", "context")
+BATCH_FIELDS = ("obs", "action", "reward", "next_obs", "discount", "context")
 
 
 class Columns(dict[str, Tensor]):
-    """Fields [N, …] of all slots: fetched when first asked for, kept until something is written."""
+    """Fields [N, …] of all slots, fetched on first use."""
 
     def __init__(self, fetch: Fetch, slots: int) -> None:
         super().__init__()
@@ -35,92 +36,80 @@ class Columns(dict[str, Tensor]):
         return column
 
 
-class ForeignArena:
-    """Stands for an `Arena` where the payload is elsewhere. Invariant: the row of a slot is its number."""
+class ExternalArena:
+    """Replaces `Arena` where another library stores the experiences: one lane, on CPU, one-step transitions.
+
+    Invariant: the row of a slot is its number. Nothing is fetched before the first experiences are committed.
+    """
 
     def __init__(self, slots: int, fetch: Fetch) -> None:
+        self.fetch, self.device = fetch, torch.device("cpu")
         self.rows = torch.arange(slots).view(1, slots, 1)
-        self.fetch, self.layout = fetch, self
         self.columns = Columns(fetch, slots)
+        """Every field [N, …]; valid until something is written."""
 
-    def position(self, lane: Tensor, slot: Tensor) -> Tensor:
-        """Where a slot lies in `columns`: there is one lane."""
-        return slot
+    def write(self, rows: Tensor, slots: Tensor) -> None:
+        raise RuntimeError("add: wanted `reserve_slots` and `commit`, because another library stores the experiences")
+
+    def write_one(self, row: NDArray[np.int64], slot: int) -> None:
+        self.write(torch.from_numpy(row), torch.tensor(slot))
+
+    def invalidate(self) -> None:
+        """Drop the fetched columns: the storage has changed."""
+        self.columns.clear()
 
     @property
     def nbytes(self) -> int:
         return self.rows.nbytes
 
+    def position(self, lane: Tensor, slot: Tensor) -> Tensor:
+        """Index of a slot in `columns`."""
+        return slot
+
     def read(self, slots: Tensor) -> Tensor:
         """Rows int64[1, B, 1] of slots int64[1, B]."""
         return slots.unsqueeze(-1)
 
-    def read_fields(self, slots: Tensor, squeeze: bool) -> dict[str, Any]:
-        """Nothing: whoever gets a batch of this memory has its payload gathered by the library, by `Batch.index`."""
-        return dict.fromkeys(ROLES)
+    def read_fields(self, slots: Tensor, squeeze: bool) -> dict[str, None]:
+        """No fields: the library gathers the experiences of a batch itself, by `Batch.index`."""
+        return dict.fromkeys(BATCH_FIELDS)
 
     def unpack(self, rows: Tensor) -> dict[str, Any]:
-        """Fields of rows int64[…, 1] by role."""
-        fields = {name: _shaped(value, rows.shape[:-1]) for name, value in self._fetched(rows).items()}
+        """Fields of rows int64[…, 1]: obs, action, reward, next_obs, discount, context (None)."""
+        fields = {name: _reshape(value, rows.shape[:-1]) for name, value in self.fetch(rows.reshape(-1)).items()}
         fields["discount"] = 1.0 - fields.pop("terminated").to(torch.float32)
         del fields["truncated"]
         return {**fields, "context": None}
 
-    def torch_views(self, rows: Tensor) -> dict[str, Tensor]:
-        """The ends of episodes, uint8[…]."""
-        fields = self._fetched(rows)
-        ending = fields["terminated"].to(torch.uint8) * TERMINATED + fields["truncated"].to(torch.uint8) * TRUNCATED
-        return {"ending": _shaped(ending, rows.shape[:-1])}
+    def endings(self, rows: Tensor) -> Tensor:
+        """uint8[…] of rows int64[…, 1]: TERMINATED, TRUNCATED or 0."""
+        fields = self.fetch(rows.reshape(-1))
+        endings: Tensor = (
+            fields["terminated"].to(torch.uint8) * TERMINATED + fields["truncated"].to(torch.uint8) * TRUNCATED
+        )
+        return endings.reshape(rows.shape[:-1])
 
-    def _fetched(self, rows: Tensor) -> Mapping[str, Any]:
-        return self.fetch(rows.reshape(-1))
+
+AnyArena = Arena | ExternalArena
 
 
-def _shaped(value: Any, lead: torch.Size) -> Any:
+def _reshape(value: Any, lead: torch.Size) -> Any:
     if isinstance(value, Mapping):
-        return {name: _shaped(part, lead) for name, part in value.items()}
+        return {name: _reshape(part, lead) for name, part in value.items()}
     return value.reshape(*lead, *value.shape[1:])
 
 
-def borrow(
-    capacity: int, fetch: Fetch, params: CrystalParams, anchor: Mapping[str, tuple[int, ...]], **storage: Any
-) -> CrystalMemory:
-    """A memory for a foreign storage of so many slots."""
-    options: StorageOptions = {**storage}  # type: ignore[typeddict-item]
-    memory = CrystalMemory(capacity, params=params, anchor=anchor, **options)
-    memory.arena = ForeignArena(capacity, fetch)  # type: ignore[assignment]
-    return memory
-
-
-def anchored(params: CrystalParams) -> bool:
-    """Whether anything pulls, or asks whether outputs have settled."""
-    return any(floats(params.kappa)) or params.settle is not None
-
-
-def store(memory: CrystalMemory, write: Callable[[Tensor], None], ended: Tensor) -> Tensor:
-    """Slots int64[M] for M new experiences, which `write` stores there; ended bool[M] says which end an episode.
-
-    A slot is free, or has the least useful experience; among free ones the first, so that storage fills without gaps.
-    """
-    count, ledger = len(ended), memory.ledger
-    ledger.reserve(count)
-    memory.time += count
-    slots: Tensor = ledger.place(torch.ones(1, count, dtype=torch.bool))
-    write(slots[0])
-    memory.arena.columns.clear()
-    ledger.written(slots)
-    memory.steps += count
-    if memory.params.every_episode:
-        memory.ended |= ended.any()
-    return slots[0]
-
-
-def structure(fields: Mapping[str, Any], actions: int | None) -> dict[str, Any]:
-    """Shapes and dtypes of fetched experiences as arguments of a memory; `actions`: how many discrete ones, or None."""
-    obs = fields["obs"]
-    many = isinstance(obs, Mapping)
-    shapes = {name: tuple(part.shape[1:]) for name, part in obs.items()} if many else tuple(obs.shape[1:])
-    dtypes = {name: part.dtype for name, part in obs.items()} if many else obs.dtype
-    action = fields["action"]
-    box = {"action": tuple(action.shape[1:]), "action_dtype": action.dtype}
-    return {"obs": shapes, "obs_dtype": dtypes, **(box if actions is None else {"action": actions})}
+def storage_options(fields: Mapping[str, Any], actions: int | None) -> StorageOptions:
+    """Shapes and dtypes of fetched fields, as arguments of a memory; `actions`: number of discrete actions, or None."""
+    obs, action = fields["obs"], fields["action"]
+    options: StorageOptions = {}
+    if isinstance(obs, Mapping):
+        options["obs"] = {name: tuple(part.shape[1:]) for name, part in obs.items()}
+        options["obs_dtype"] = {name: part.dtype for name, part in obs.items()}
+    else:
+        options["obs"], options["obs_dtype"] = tuple(obs.shape[1:]), obs.dtype
+    if actions is None:
+        options["action"], options["action_dtype"] = tuple(action.shape[1:]), action.dtype
+    else:
+        options["action"] = actions
+    return options

@@ -1,6 +1,6 @@
-"""How a transition lies in a row: one run of 8-byte words that holds every field.
+"""The layout of a row: a transition as a run of 8-byte words that holds every field.
 
-One gather then fetches a whole batch, and one copy moves it to the GPU; fields are views of the gathered rows.
+One gather fetches a whole batch, and one copy moves it to the GPU. Fields are views of the gathered rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WORD = 8
 
 @dataclass(frozen=True)
 class Field:
-    """One column of the row: where it lies and what it holds."""
+    """One column of the row: its position and type."""
 
     name: str
     shape: Shape
@@ -34,12 +34,12 @@ class Field:
 
     @cached_property
     def size(self) -> int:
-        """Elements."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @cached_property
     def stop(self) -> int:
-        """First byte after it."""
+        """First byte after the field."""
         return (self.begin + self.size) * self.dtype.itemsize
 
     @cached_property
@@ -50,7 +50,7 @@ class Field:
 class Layout:
     """The fields of a row. Widest dtype first, so that every field is aligned.
 
-    Parts of a dict observation lie in order of name: however the user ordered them, a file means the same.
+    Parts of a dict observation are sorted by name, so a file does not depend on the order the user gave.
     """
 
     def __init__(self, spec: StorageSpec) -> None:
@@ -82,7 +82,7 @@ class Layout:
         return dtype, [run[0].begin, *(f.size for f in run), self.words * WORD // dtype.itemsize - last], run
 
     def numpy_views(self, rows: NDArray[np.int64], without: str = "") -> dict[str, NDArray[Any]]:
-        """Columns [..., *shape] of rows int64[..., W], as writable views, but for the field `without`."""
+        """Columns [..., *shape] of rows int64[..., W], as writable views, except for the field `without`."""
         typed = {dtype: rows.view(dtype) for dtype in self._numpy_dtypes}
         return {
             f.name: _cut(typed[f.numpy_dtype], f.begin, f.size, f.shape)
@@ -97,7 +97,7 @@ class Layout:
         return [rows.view(g[0].numpy_dtype)[..., g[0].begin : g[-1].begin + g[-1].size] for g in spans]
 
     def float_parts(self, rows: Tensor) -> list[Tensor]:
-        """As `float_spans`, of a tensor."""
+        """`float_spans` of a tensor."""
         spans = [run for run in self._runs if run[0] in FLOATS]
         return [rows.view(dtype)[..., sizes[0] : sizes[0] + sum(sizes[1:-1])] for dtype, sizes, _ in spans]
 

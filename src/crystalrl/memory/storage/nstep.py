@@ -1,32 +1,32 @@
-"""n-step returns at insertion: rows wait here until n rewards are summed or the episode ends."""
+"""n-step returns, computed at insertion: a row waits until n rewards are summed or the episode ends."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from crystalrl.memory.storage.arena import Arena
-from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED
+from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED, Layout
+from crystalrl.memory.storage.spec import StorageSpec
 
 
 class NStep:
     """The unfinished windows of each environment.
 
-    Invariant: place 0 holds the oldest; `length[l, e, k]` rewards are summed in window k, and 0 marks a free place;
-    between calls at most n − 1 windows of an environment are open.
+    Invariant: window 0 is the oldest; `length[l, e, k]` rewards are summed in window k, and 0 marks a free one; between
+    calls at most n − 1 windows of an environment are open.
     """
 
-    def __init__(self, arena: Arena) -> None:
-        spec, layout = arena.spec, arena.layout
+    def __init__(self, spec: StorageSpec, layout: Layout) -> None:
+        device = torch.device(spec.device)
         self.layout, self.gamma, self.n = layout, spec.gamma, spec.n_step
-        shape = (arena.lanes, spec.envs, spec.n_step)
-        self.rows = torch.zeros(*shape, layout.words, dtype=torch.int64, device=arena.device)
-        self.last = torch.zeros(*shape[:2], layout.words, dtype=torch.int64, device=arena.device)
-        self.reward = torch.zeros(*shape, dtype=torch.float64, device=arena.device)
-        self.length = torch.zeros(*shape, dtype=torch.int64, device=arena.device)
+        shape = (spec.lanes or 1, spec.envs, spec.n_step)
+        self.rows = torch.zeros(*shape, layout.words, dtype=torch.int64, device=device)
+        self.last = torch.zeros(*shape[:2], layout.words, dtype=torch.int64, device=device)
+        self.reward = torch.zeros(*shape, dtype=torch.float64, device=device)
+        self.length = torch.zeros(*shape, dtype=torch.int64, device=device)
 
     def push(self, rows: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-        """Add one-step rows int64[L, E, W] where valid bool[L, E]; the windows this closes.
+        """Add one-step rows int64[L, E, W] where valid bool[L, E], and return the windows that this closes.
 
         Returns rows int64[L, E·n, W], oldest first within each environment, and which of them are real, bool[L, E·n].
         """
@@ -57,9 +57,9 @@ class NStep:
         for name, column in columns.items():
             if name.split(".")[0] == "next_obs":
                 column.copy_(last[name].unsqueeze(2).expand_as(column))
-        going_on = ((ending & TERMINATED) == 0)[..., None]
+        continues = ((ending & TERMINATED) == 0)[..., None]
         columns["reward"].copy_(self.reward)
-        columns["discount"].copy_(self.gamma ** self.length.to(torch.float64) * going_on)
+        columns["discount"].copy_(self.gamma ** self.length.to(torch.float64) * continues)
         columns["ending"].copy_(ending[..., None].expand_as(closing))
         self._drop(closing)
         return out.flatten(1, 2), closing.flatten(1, 2)

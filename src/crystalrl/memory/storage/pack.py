@@ -1,4 +1,4 @@
-"""What comes in: a transition is checked here, once, and laid out as packed rows. Nothing is stored yet."""
+"""Packing: a transition is checked, once, and laid out as packed rows. Nothing is stored yet."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from crystalrl.types import ArrayLike, Transition
 LARGEST = float(np.finfo(np.float32).max)
 
 
-class Intake:
-    """The boundary for experiences. Invariant: what `pack` returns is finite and of the declared shapes and dtypes.
+class Packer:
+    """Checks experiences. Invariant: what `pack` returns is finite and of the declared shapes and dtypes.
 
-    Exception, documented: tensors given on a CUDA device are not looked at, because that would wait for the device; bad
-    values set `corrupt`, which `check` raises.
+    Exception: values of tensors given on a CUDA device are not read, because that would wait for the device. Bad values
+    set `corrupt`, and `check` raises.
     """
 
     def __init__(self, spec: StorageSpec, layout: Layout) -> None:
@@ -86,7 +86,7 @@ class Intake:
             column[...] = array
             return
         _refuse_kind(name, array, column.dtype)
-        with np.errstate(over="ignore"):  # too large for the stored dtype: infinite, and refused as such
+        with np.errstate(over="ignore"):  # values too large for the stored dtype become infinite and are refused
             column[...] = array
 
     def _put_context(self, value: ArrayLike | None) -> None:
@@ -125,7 +125,7 @@ class Intake:
                 raise ValueError(f"action: wanted 0 … {actions - 1}, got {low} … {high}")
 
     def _pack_on_device(self, t: Transition) -> Tensor:
-        """As `pack`, for tensors already on the device: no host synchronisation, so values are checked later."""
+        """`pack` for tensors already on the device: no host synchronisation, so values are checked later."""
         lead = (self.lanes, self.spec.envs)
         rows = torch.zeros(*lead, self.layout.words, dtype=torch.int64, device=self.device)
         columns = self.layout.torch_views(rows)
@@ -139,7 +139,7 @@ class Intake:
             _refuse_tensor(name, value, columns[name], self._shapes[name])
             columns[name].copy_(value.reshape(columns[name].shape))
         for span in self.layout.float_parts(rows):
-            self.corrupt |= (span - span).any()  # not zero but NaN where it is not finite
+            self.corrupt |= (span - span).any()  # NaN instead of zero where it is not finite
         if isinstance(self.spec.action, int):
             self.corrupt |= ((columns["action"] < 0) | (columns["action"] >= self.spec.action)).any()
         ends = [
@@ -150,6 +150,17 @@ class Intake:
         torch.add(*flags, alpha=TRUNCATED, out=columns["ending"])  # TERMINATED is one
         torch.mul(~terminated, self.spec.gamma, out=columns["discount"])
         return rows
+
+    def mask(self, name: str, value: ArrayLike) -> Tensor:
+        """A boolean per environment, checked, as bool[L, E] on the arena's device."""
+        mask = torch.as_tensor(value, device=self.device)
+        spec = self.spec
+        wanted = (self.lanes, spec.envs) if spec.lanes is not None else (spec.envs,)
+        if tuple(mask.shape) != wanted and not (spec.lanes is None and spec.envs == 1 and mask.dim() == 0):
+            raise ValueError(f"{name}: wanted shape {wanted}, got {tuple(mask.shape)}")
+        if mask.dtype != torch.bool:
+            raise TypeError(f"{name}: wanted booleans, got {mask.dtype}")
+        return mask.reshape(self.lanes, spec.envs)
 
     def check(self) -> None:
         """Raise if a value that is not finite, or an unknown action, was given on CUDA (this synchronises)."""
@@ -178,7 +189,7 @@ def _array(value: ArrayLike) -> NDArray[Any]:
 
 
 def _refuse_kind(name: str, array: NDArray[Any], wanted: np.dtype[Any]) -> None:
-    """float → float casts, integer → integer casts if the values fit; a reward may be any real number."""
+    """float → float is cast, integer → integer if the values fit; a reward may be any real number."""
     given, target = (
         array.dtype.kind.replace("u", "i").replace("b", "i"),
         wanted.kind.replace("u", "i").replace("b", "i"),
@@ -192,7 +203,7 @@ def _refuse_kind(name: str, array: NDArray[Any], wanted: np.dtype[Any]) -> None:
 
 
 def _refuse_tensor(name: str, value: Any, column: Tensor, shapes: list[Shape]) -> None:
-    """`_put`'s checks of shape and kind for a tensor on the device; no value is looked at."""
+    """The checks of `_put` on shape and kind, for a tensor on the device; no value is read."""
     if not isinstance(value, Tensor) or value.device.type != column.device.type:
         raise TypeError(f"{name}: wanted a tensor on {column.device} like the reward, got {type(value).__name__}")
     if tuple(value.shape) not in shapes:

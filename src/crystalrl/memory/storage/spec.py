@@ -1,4 +1,4 @@
-"""What a memory stores: shapes, dtypes, lanes. Validated once, here."""
+"""What a memory stores: shapes, dtypes, lanes. Validated once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torc
 
 
 class StorageOptions(TypedDict, total=False):
-    """Keyword arguments that every memory takes; `StorageSpec` documents them."""
+    """Keyword arguments of every memory; `StorageSpec` documents them."""
 
     obs: Shape | Mapping[str, Shape]
     action: int | Shape
@@ -34,7 +34,7 @@ class StorageOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class StorageSpec:
-    """Shapes and places of a memory's contents."""
+    """Shapes, dtypes and devices of a memory's contents."""
 
     capacity: int
     """Slots per lane, N."""
@@ -46,7 +46,7 @@ class StorageSpec:
     action_dtype: torch.dtype = torch.float32
     """dtype of a box action; discrete actions are int64."""
     lanes: int | None = None
-    """Independent learners stacked on a leading axis; None: one learner and no such axis."""
+    """Independent learners stacked on a leading axis. None: one learner, without that axis."""
     envs: int = 1
     """Parallel environments per lane."""
     n_step: int = 1
@@ -57,9 +57,9 @@ class StorageSpec:
     seed: int | Sequence[int] = 0
     """Seed of each lane; a single integer s gives s, s + 1, …"""
     device: str | torch.device = "cpu"
-    """Where contents live."""
+    """Device of the contents."""
     deliver: str | torch.device | None = None
-    """Where batches go; None: where the contents are. From CPU to CUDA they pass through pinned memory."""
+    """Device of the batches. None: the device of the contents. From CPU to CUDA they pass through pinned memory."""
 
     def __post_init__(self) -> None:
         _whole("capacity", self.capacity, 1)
@@ -103,7 +103,7 @@ class StorageSpec:
 
 
 STRUCTURE = ("capacity", "obs", "action", "obs_dtype", "action_dtype", "lanes", "envs", "n_step", "gamma", "context")
-"""What two memories must share for one to load the other's file."""
+"""Fields in which a memory and a file must agree for the file to be loaded."""
 
 
 def storage_to_json(spec: StorageSpec) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def _dtype(name: str, value: object) -> None:
 def from_spaces(observation_space: Any, action_space: Any) -> StorageOptions:
     """Shapes and dtypes of Gymnasium spaces (read by their attributes; gymnasium itself is not imported).
 
-    float64 spaces are stored as float32, what networks take; pass `obs_dtype=torch.float64` to keep all digits.
+    float64 spaces are stored as float32, as networks expect; pass `obs_dtype=torch.float64` to keep all digits.
     """
     options: StorageOptions = {}
     parts = getattr(observation_space, "spaces", None)

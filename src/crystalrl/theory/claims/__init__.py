@@ -1,4 +1,4 @@
-"""Every checkable claim of the paper, with a verdict and evidence computed on the spot."""
+"""Every checkable claim of the paper, with a verdict and evidence that is computed when asked for."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ SECTIONS: dict[str, tuple[Claim, ...]] = {
 
 
 def count(verdict: Verdict | None = None) -> int:
-    """Number of claims, all or those of one verdict."""
+    """Number of claims, of all verdicts or of one."""
     return sum(verdict in (None, claim.verdict) for claims in SECTIONS.values() for claim in claims)
 
 
 def with_evidence(verdict: Verdict | None = None) -> Iterator[tuple[str, Claim, str]]:
-    """(section, claim, evidence) one by one, all or those of one verdict; computing all takes some seconds."""
+    """(section, claim, evidence) for all claims or those of one verdict; computing all takes a few seconds."""
     for section, claims in SECTIONS.items():
         for claim in claims:
             if verdict in (None, claim.verdict):

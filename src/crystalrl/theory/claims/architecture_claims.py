@@ -1,4 +1,4 @@
-"""Claims about buffers, algorithms, cost and the numbers that configure them."""
+"""Claims about buffers, algorithms, cost and their settings."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ TIMES = DEFAULT.time_to
 
 def _full_after() -> str:
     climb = float(TIMES(0.7, 0.0)) * EPISODE
-    return (
-        " and ".join(f"{climb + n / 16:,.0f} steps (N = {n:.0e})" for n in (1e5, 1e6))
-        + " until the crystal store is full"
-    )
+    times = " and ".join(f"{climb + n / 16:,.0f} steps (N = {n:.0e})" for n in (1e5, 1e6))
+    return f"the crystal store is full after {times}"
 
 
 def _everything_crystallises() -> str:
@@ -35,8 +33,8 @@ def _rates_by_phase() -> str:
     liquid = (1 - (1 - low) ** 2) / 2 / climb[0]
     glass = ((1 - low) ** 2 - (1 - high) ** 2) / 2 / (climb[1] - climb[0])
     return (
-        f"mean over age: liquid {liquid:.3f}, glass {glass:.3f}; .49 and .09 are the upper edges; at c*: "
-        f"{float(paper_learning_rate(0.98039)):.1e}"
+        f"time averages: liquid {liquid:.3f}, glass {glass:.3f}; .49 and .09 are the maxima in glass and crystal; "
+        f"at c*: {float(paper_learning_rate(0.98039)):.1e}"
     )
 
 
@@ -44,7 +42,7 @@ def _crystal_gradient() -> str:
     share = np.array([0.70, 0.25, 0.05]) * np.array(
         [0.715, 0.235, float(paper_learning_rate(DEFAULT.stationary().mean))]
     )
-    return f"the 5 % crystal share of a batch carries {share[2] / share.sum():.1e} of the update"
+    return f"the 5 % crystals in a batch contribute {share[2] / share.sum():.1e} of the update"
 
 
 def _replay_frequency() -> str:
@@ -56,12 +54,12 @@ def _batch_split() -> str:
     exact = sum(
         floor(Fraction(7, 10) * b) + floor(Fraction(1, 4) * b) + ceil(Fraction(1, 20) * b) != b for b in range(1, 1025)
     )
-    return f"the three parts miss B for {exact} of the sizes 1 … 1024; right for 256"
+    return f"the parts do not sum to B for {exact} of the sizes 1 … 1024; they do for 256"
 
 
 def _counter_reset() -> str:
     p, n = 0.1, 20
-    return f"mean time to evict at Ī = .1: {(p**-n - 1) / (1 - p):.1e} if reset, {n / p:.0f} if never reset"
+    return f"mean time to eviction at Ī = .1: {(p**-n - 1) / (1 - p):.1e} if reset, {n / p:.0f} if never reset"
 
 
 def _raw_utility() -> str:
@@ -74,18 +72,18 @@ def _raw_utility() -> str:
 def _novelty() -> str:
     time = float(Crystallization(utility=0.3, interference=0.0).time_to(0.7, 0.0))
     return (
-        f"n(s, a) = 1 for every continuous pair: N = e^(−1/50) = {np.exp(-1 / 50):.2f}, so U ≥ .3 and all "
-        f"crystallise within {time:.0f}"
+        f"n(s, a) = 1 for every continuous pair: N = e^(−1/50) = {np.exp(-1 / 50):.2f}, so U ≥ .3 and everything "
+        f"crystallizes within {time:.0f} consolidations"
     )
 
 
 def _exists() -> str:
-    return f"with 1 % chance per neighbour and 500 neighbours P[I = 1] = {1 - 0.99**500:.3f}"
+    return f"with 500 neighbours and a chance of 1 % per neighbour, P[I = 1] = {1 - 0.99**500:.3f}"
 
 
 def _negative_utility() -> str:
     return (
-        f"U = −1 gives drift {0.05 * -1:.2f} at c = 0: c leaves [0, 1], the equation is ill-posed; the "
+        f"U = −1 gives drift {0.05 * -1:.2f} at c = 0: c leaves [0, 1] and the equation is ill-posed; the "
         "library refuses U < 0"
     )
 
@@ -93,14 +91,14 @@ def _negative_utility() -> str:
 def _forward_passes() -> str:
     small, large = 2 * 1e5 / EPISODE, 2 * 1e6 / EPISODE
     return (
-        f"{small:.0f} (N = 1e5) or {large:.0f} (N = 1e6) per step against 3072 for an update of 256: "
+        f"forward passes per step: {small:.0f} (N = 1e5) or {large:.0f} (N = 1e6), against 3072 for an update of 256: "
         f"{small / 3072:.0%} – {large / 3072:.0%}"
     )
 
 
 def _rebuild() -> str:
     return (
-        f"its own table: rebuild .5 s of {0.5 + 8.2:.1f} s; amortised at N = 1e5: {0.85 / EPISODE * 1e3:.2f} "
+        f"the paper's own table: rebuild .5 s of {0.5 + 8.2:.1f} s; amortised at N = 1e5: {0.85 / EPISODE * 1e3:.2f} "
         "ms per step"
     )
 
@@ -114,30 +112,30 @@ def _memory() -> str:
 
 
 def _overhead() -> str:
-    return f"5 B × 1e6 = 5 MB; the index copy adds {1e6 * 39 * 4 / 1e6:.0f} MB, and U, δ, age are missing"
+    return f"5 B × 1e6 = 5 MB; the index copy adds {1e6 * 39 * 4 / 1e6:.0f} MB, and U, δ, age are not counted"
 
 
 def _monitoring() -> str:
     phases = Crystallization(interference=0.0).contents(1.0, Thresholds(), 1.0)
     return (
-        f"steady means: liquid {phases.mean[0]:.3f}, glass {phases.mean[1]:.3f}, crystal → "
+        f"steady-state means: liquid {phases.mean[0]:.3f}, glass {phases.mean[1]:.3f}, crystal → "
         f"{DEFAULT.stationary().mean:.2f}"
     )
 
 
 def _flat() -> str:
     spreads = [np.sqrt(Crystallization(sigma=s).stationary().variance) for s in (0.005, 0.02)]
-    return f"the default stationary deviation is {spreads[0]:.4f} already; larger σ widens it ({spreads[1]:.4f} at .02)"
+    return f"the stationary std is {spreads[0]:.4f} at the default σ; a larger σ raises it ({spreads[1]:.4f} at .02)"
 
 
 def _utilisation() -> str:
     inflow = Crystallization().contents(EPISODE, Thresholds(), 0.0).number
-    return f"by Little the liquid holds {inflow[0]:.0f} at U = .5, not 62 500; 6.3 % exceeds a hard cap of 6.25 %"
+    return f"by Little's law liquid holds {inflow[0]:.0f} at U = .5, not 62 500; 6.3 % exceeds the hard cap of 6.25 %"
 
 
 def _turnover() -> str:
     return (
-        f".3 % per task leaves {0.997**45:.1%} of the store from tasks ≤ 5 after task 50; {6250 * 0.003:.0f} "
+        f"at .3 % per task, {0.997**45:.1%} of the store is from tasks ≤ 5 after task 50; {6250 * 0.003:.0f} "
         "new crystals per task (N = 1e5)"
     )
 
@@ -145,7 +143,7 @@ def _turnover() -> str:
 def _selectivity() -> str:
     values = selectivity(0.05, 0.3, EPISODE, 0.625 * np.array([1e4, 1e5, 1e6]))
     return (
-        "utility evicted before glass by a FIFO liquid: "
+        "utility below which a FIFO liquid store evicts before glass: "
         + " / ".join(f"{v:.4f}" for v in values)
         + " (N = 1e4/1e5/1e6)"
     )
@@ -175,52 +173,54 @@ CLAIMS = (
         "three bounded buffers",
         "underspecified",
         _full_after,
-        "caps for every phase, with a rule who leaves",
+        "a capacity and an eviction rule for every phase",
     ),
     Claim(
         "Utility and crystals",
-        "only useful experiences crystallise",
+        "only useful experiences crystallize",
         "false",
         _everything_crystallises,
-        "with I = 0 utility sets the speed only: admission, or a leak",
+        "with I = 0 utility sets only the speed: select by admission, or add a leak",
     ),
     Claim(
         "Table phases, rates",
         "effective rates ~.5 (glass), ~.09 (crystal)",
         "false",
         _rates_by_phase,
-        "these are upper edges, not typical values",
+        "these are maxima, not typical values",
     ),
     Claim(
         "eq. eta",
-        "crystals keep teaching at a low rate",
+        "crystals still contribute to learning at a low rate",
         "false",
         _crystal_gradient,
-        "a floor on the weight, or anchors",
+        "a minimum weight, or anchors",
     ),
     Claim(
         "Table phases, replay",
         "replay frequency high / medium / low",
         "false",
         _replay_frequency,
-        "glass equals crystal per item",
+        "glass and crystal are drawn equally often per item",
     ),
-    Claim("Alg. 2, split", "⌊.7B⌋ + ⌊.25B⌋ + ⌈.05B⌉ = B", "conditional", _batch_split, "largest remainder"),
+    Claim("Alg. 2, split", "⌊.7B⌋ + ⌊.25B⌋ + ⌈.05B⌉ = B", "conditional", _batch_split, "largest-remainder rounding"),
     Claim(
         "Alg. 1, counter",
-        "consecutive interference evicts",
+        "consecutive interference leads to eviction",
         "underspecified",
         _counter_reset,
-        "reset at I = 0, saturating",
+        "a saturating counter, reset at I = 0",
     ),
     Claim(
         "Utility in [0, 1]",
-        "δ enters unscaled; single spikes do not crystallise",
+        "δ enters unscaled; single spikes do not crystallize",
         "false",
         _raw_utility,
         "scale |δ| into [0, 1]",
     ),
-    Claim("eq. nov", "counts measure novelty", "underspecified", _novelty, "count cells of a grid, or distances"),
+    Claim(
+        "eq. nov", "counts measure novelty", "underspecified", _novelty, "count visits to grid cells, or use distances"
+    ),
     Claim(
         "eq. interf",
         "one contradicting neighbour flags interference",
@@ -228,13 +228,13 @@ CLAIMS = (
         _exists,
         "a majority of newer neighbours",
     ),
-    Claim("Safe RL", "negative utility forces crystallisation", "false", _negative_utility, "U in [0, 1]"),
+    Claim("Safe RL", "negative utility forces crystallization", "false", _negative_utility, "U in [0, 1]"),
     Claim(
         "Complexity",
         "15 % wall-clock overhead",
         "unverifiable",
         _forward_passes,
-        "update a rotating part with its own Δt",
+        "consolidate a rotating slice with its own Δt",
     ),
     Claim("kNN table", "at 1e6 the rebuild dominates with 8.7 s", "false", _rebuild, "the queries dominate"),
     Claim("Memory size", "380 MB against 1000 MB", "underspecified", _memory, "state N and bytes per tuple"),
@@ -246,15 +246,21 @@ CLAIMS = (
         _monitoring,
         "impossible in steady state with τ_L = .3",
     ),
-    Claim("Monitoring, flatness", "std < .05 means σ too large", "false", _flat, "larger σ, larger std"),
+    Claim("Monitoring, flatness", "std < .05 means that σ is too large", "false", _flat, "std grows with σ"),
     Claim("Utilisation", "6.3 / 31.1 / 62.6 % of capacity", "unverifiable", _utilisation, "law.contents"),
-    Claim("Turnover", ".3 % of crystals leave per task", "unverifiable", _turnover, "implies a store frozen at task 5"),
+    Claim(
+        "Turnover",
+        ".3 % of crystals leave per task",
+        "unverifiable",
+        _turnover,
+        "implies a store that is frozen after task 5",
+    ),
     Claim(
         "Eviction by utility",
-        "low utility leaves before it crystallises",
+        "low-utility experiences are evicted before they crystallize",
         "conditional",
         _selectivity,
-        "selectivity(...) for a FIFO liquid",
+        "selectivity(...) for a FIFO liquid store",
     ),
     Claim(
         "Table bio",
@@ -263,6 +269,6 @@ CLAIMS = (
         _timescales,
         "law.time_to × steps per consolidation",
     ),
-    Claim("Meta-World text", "c > .8 within about 10k steps", "conditional", _early, "at U near 1"),
+    Claim("Meta-World text", "c > .8 within about 10k steps", "conditional", _early, "only at U near 1"),
     Claim("Table impl", "navigation consolidates 5× slower", "false", _presets, "compare α·Δt per environment step"),
 )

@@ -1,4 +1,4 @@
-"""One row of the ledger: what the paper says, whether it holds, evidence computed now, and what to use instead."""
+"""One claim of the paper: what it says, whether it holds, the computed evidence, and what to use instead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VERDICTS: dict[Verdict, str] = {
     "true": "holds as stated",
     "conditional": "holds under a condition the paper leaves out",
     "false": "does not hold",
-    "unverifiable": "cannot be checked from what is published",
+    "unverifiable": "cannot be checked from the published material",
     "underspecified": "contradictory or incomplete",
 }
 
@@ -23,15 +23,19 @@ THRESHOLDS = (0.3, 0.7)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`where` in the paper, what it `says` (in our words), the `verdict`, `evidence` computed by calling, `instead`."""
+    """A claim of the paper with its verdict."""
 
     where: str
+    """Place in the paper; unique."""
     says: str
+    """The claim, paraphrased."""
     verdict: Verdict
     evidence: Callable[[], str]
+    """Computes the evidence, as a sentence."""
     instead: str
+    """What holds, or what to use instead."""
 
 
-def attacked(utility: float, sigma: float = 0.005) -> Crystallization:
-    """The paper's worst case at its defaults: interference without end."""
+def contradicted(utility: float, sigma: float = 0.005) -> Crystallization:
+    """The paper's worst case at its default rates: permanent interference, I = 1."""
     return Crystallization(utility=utility, interference=1.0, sigma=sigma)

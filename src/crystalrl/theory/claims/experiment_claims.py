@@ -1,4 +1,4 @@
-"""Claims in the experimental section that its own printed numbers confirm or contradict."""
+"""Claims of the experimental section, checked against the paper's own printed numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from scipy import stats
 from crystalrl.theory.claims.claim import Claim
 
 SEEDS = 50
-# Printed (AP, sd), (FT, sd), (BT, sd), MB of the Meta-World table; * marks memory-matched rows.
+# Printed values of the Meta-World table: average performance, forward and backward transfer, each with its standard
+# deviation, and MB. * marks memory-matched rows.
 META = {
     "VR": ((62.3, 5.1), (3.2, 1.8), (-31.4, 4.2), 1000),
     "PER": ((68.7, 4.3), (5.7, 2.1), (-24.1, 3.9), 1000),
@@ -38,12 +39,12 @@ ABLATION = {
 
 
 def cohen(first: tuple[float, float], second: tuple[float, float]) -> float:
-    """Cohen's d with the pooled deviation of two equal groups."""
+    """Cohen's d with the pooled standard deviation of two groups of equal size."""
     return (first[0] - second[0]) / float(np.sqrt((first[1] ** 2 + second[1] ** 2) / 2))
 
 
 def welch(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
-    """Welch's t and p from printed means and deviations."""
+    """Welch's t and p from printed means and standard deviations."""
     result = stats.ttest_ind_from_stats(*first, SEEDS, *second, SEEDS, equal_var=False)
     return float(result.statistic), float(result.pvalue)
 
@@ -124,7 +125,7 @@ def _mujoco() -> str:
 
 def _task_one() -> str:
     return (
-        f"own mean backward transfer {META['AMC'][2][0]}, MuJoCo Task-1 loss {100 - 86} %; 31.4 is VR's "
+        f"AMC's own mean backward transfer is {META['AMC'][2][0]}, its MuJoCo Task-1 loss {100 - 86} %; 31.4 is VR's "
         "average, not its Task 1"
     )
 
@@ -168,7 +169,7 @@ def _novelty_text() -> str:
 
 
 CLAIMS = (
-    Claim("Table metaworld, ME", "the efficiency column", "true", _efficiency, "—"),
+    Claim("Table metaworld, ME", "the efficiency column is AP/MB", "true", _efficiency, "—"),
     Claim(
         "Meta-World, +6.9 pp",
         "6.9 pp over the best fixed-budget baseline, PER",
@@ -186,7 +187,11 @@ CLAIMS = (
     Claim("Meta-World, effect sizes", "d = 2.3 and 1.9", "false", _effect_sizes, "—"),
     Claim("Table metaworld, bold BT", "AMC forgets least", "false", _backward, "PNN forgets three times less"),
     Claim(
-        "Table summary, 67 %", "67 % less forgetting than the best", "false", _reduction, "EWC 68 %; the best is PNN"
+        "Table summary, 67 %",
+        "67 % less forgetting than the best",
+        "false",
+        _reduction,
+        "68 % is against EWC; the best is PNN",
     ),
     Claim(
         "Meta-World, 2.7–3.5×",
@@ -195,7 +200,7 @@ CLAIMS = (
         _efficiency_gain,
         "1.27–1.46× at equal memory",
     ),
-    Claim("Abstract, 34–43 %", "forward transfer gains", "true", _transfer, "—"),
+    Claim("Abstract, 34–43 %", "forward transfer improves by 34–43 %", "true", _transfer, "—"),
     Claim(
         "Table metaworld, p",
         "all differences p < 1e-4 after Holm",
@@ -203,7 +208,7 @@ CLAIMS = (
         _significance,
         "in the wrong direction for BT against PNN",
     ),
-    Claim("Table atari", "+7.5 %, 22 %, d = 1.1", "true", _atari, "d is a little larger"),
+    Claim("Table atari", "+7.5 %, 22 %, d = 1.1", "true", _atari, "d is slightly larger"),
     Claim(
         "Table mujoco",
         "29 %, d = 4.7, 80 % less loss than the strongest",
@@ -238,5 +243,5 @@ CLAIMS = (
         _forward_transfer,
         "against random initialisation",
     ),
-    Claim("Interpretation", "rarely visited states have low novelty", "false", _novelty_text, "high novelty"),
+    Claim("Interpretation", "rarely visited states have low novelty", "false", _novelty_text, "they have high novelty"),
 )

@@ -24,7 +24,7 @@ SHARE = paper_optimal_share(DEFAULT.rates)
 
 
 def biased_fixed_point(exponent: float, correction: float) -> float:
-    """Where prioritised replay settles for γ = 0 and reward 10 with probability .1, truth 1.
+    """The Q that prioritised replay converges to for γ = 0 and reward 10 with probability .1; the true value is 1.
 
     (10 − Q)/Q = 9^(1/(1 + ν(1 − κ))) for priority exponent ν and importance exponent κ.
     """
@@ -42,15 +42,15 @@ def _counter_example() -> str:
 
 def _importance() -> str:
     return (
-        f"exponent .4 settles at {biased_fixed_point(0.6, 0.4):.2f}, exponent 1 at "
-        f"{biased_fixed_point(0.6, 1.0):.2f} (truth 1)"
+        f"exponent .4 converges to {biased_fixed_point(0.6, 0.4):.2f}, exponent 1 to "
+        f"{biased_fixed_point(0.6, 1.0):.2f} (true value 1)"
     )
 
 
 def _at_defaults() -> str:
     return (
         f"γ = .99, L = R = 1, N = 1e5: {paper_q_error(0.99, 1, 1, 0.0625, 6250):.1f} times the reward scale, "
-        "and smaller without crystals"
+        "and less without crystals"
     )
 
 
@@ -65,7 +65,7 @@ def _honest_bound() -> str:
 
 
 def mean_distance(size: int, dimension: int, rng: np.random.Generator) -> float:
-    """Mean distance of random probes to the nearest of `size` random points of the unit cube."""
+    """Mean distance from random probes to the nearest of `size` random points in the unit cube."""
     tree = spatial.cKDTree(rng.random((size, dimension)))
 
     def nearest(probes: Array) -> Array:
@@ -98,7 +98,7 @@ def _sufficient() -> str:
 
 
 def one_slot_error(updates: int = 30_000) -> float:
-    """Error of Q-learning that keeps one transition per pair and forgets it at once, on a random 5-state MDP."""
+    """Largest error of Q-learning that keeps only the last transition of each pair (s, a), on a random 5-state MDP."""
     rng = np.random.default_rng(0)
     chance, reward = rng.dirichlet(np.ones(5), (5, 2)), rng.random((5, 2))
     truth = np.zeros((5, 2))
@@ -113,7 +113,7 @@ def one_slot_error(updates: int = 30_000) -> float:
 
 def _necessary() -> str:
     asked = paper_necessary_capacity(10, 0.02, 0.05)
-    return f"'N ≥ {asked:,.0f}' for ε = .02; Q-learning with one slot: error {one_slot_error():.3f}"
+    return f"'N ≥ {asked:,.0f}' for ε = .02; Q-learning with one slot per pair: error {one_slot_error():.3f}"
 
 
 def _allocation() -> str:
@@ -142,11 +142,13 @@ def _two_exponents() -> str:
 
 def _boost() -> str:
     low, high = 200 * (1 - 0.99), 1000 * (1 - 0.99)
-    return f"unbounded: up to H(1−γ) = {low:.0f} to {high:.0f} for H = 200 to 1000, γ = .99; and recomputed away"
+    return f"unbounded: up to H(1−γ) = {low:.0f} to {high:.0f} for H = 200 to 1000, γ = .99; lost when U is recomputed"
 
 
 def _targets() -> str:
-    return f"soft rate .005: after 1000 steps {0.995**1000:.1%} of the old target is left for a hard copy to replace"
+    return (
+        f"soft rate .005: after 1000 steps only {0.995**1000:.1%} of the old target is left for a hard copy to replace"
+    )
 
 
 def _alpha_star() -> str:
@@ -161,7 +163,7 @@ def _schedules() -> str:
 
 def _back_to_glass() -> str:
     law = Crystallization(utility=0.7 / 3, interference=1.0)
-    return f"at c* = τ_C the way from .70 to .65 takes {float(law.mean_first_passage(0.65, 0.7)):.0e} consolidations"
+    return f"at c* = τ_C, falling from .70 to .65 takes {float(law.mean_first_passage(0.65, 0.7)):.0e} consolidations"
 
 
 def _real_minimum() -> str:
@@ -190,7 +192,7 @@ CLAIMS = (
         "links (α, β, N_C) to the error",
         "false",
         _at_defaults,
-        "no α or β enters; the crystal store only harms in it",
+        "it contains neither α nor β, and crystals only make it larger",
     ),
     Claim(
         "Thm qconv, replacement",
@@ -200,7 +202,7 @@ CLAIMS = (
         "covering(probes, nearest)",
     ),
     Claim("Assumption cover", "r_cov = O(N_C^(−½))", "conditional", _covering, "N^(−1/d): holds for d = 2"),
-    Claim("Remark fC_bound", "a larger β reduces f_C*", "false", _beta_direction, "it raises it"),
+    Claim("Remark fC_bound", "a larger β reduces f_C*", "false", _beta_direction, "a larger β raises f_C*"),
     Claim(
         "eq. cap, 4800", "N_C ≳ 4800 at Meta-World scale", "false", _sufficient, "no capacity follows from this bound"
     ),
@@ -209,14 +211,14 @@ CLAIMS = (
         "N = Ω(ε⁻² log) slots are necessary",
         "false",
         _necessary,
-        "samples are needed, not storage",
+        "samples are necessary, storage is not",
     ),
     Claim(
         "Cor. optimal_alloc",
         "f_C* minimises the objective",
         "false",
         _allocation,
-        "plain hyper-parameters; Little's law for sizes",
+        "treat shares as hyperparameters; size phases by Little's law",
     ),
     Claim(
         "Cor. optimal_alloc, display", "J simplifies to w_C√f + w_P/√(1−f)", "false", _displayed, "w_C√f + w_P√(1−f)"
@@ -226,14 +228,14 @@ CLAIMS = (
         "J(.0625) is within 8 % of J(f*)",
         "conditional",
         _within_eight,
-        "numerically true, without meaning",
+        "numerically true, but meaningless",
     ),
     Claim(
         "Optimal split",
         "(ours) objectives with a minimum",
         "true",
         _real_minimum,
-        "the weights are arbitrary in all cases",
+        "the weights are arbitrary in every case",
     ),
     Claim(
         "Exponent ν",
@@ -259,6 +261,6 @@ CLAIMS = (
         "crystals dissolve back into glass",
         "false",
         _back_to_glass,
-        "no such move: add one below τ_C − .05",
+        "the algorithm has no such move: add one below τ_C − .05",
     ),
 )

@@ -1,10 +1,10 @@
-"""Claims about the statistical-physics picture and about the discretisation."""
+"""Claims about the statistical-physics interpretation and the discretisation."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from crystalrl.theory.claims.claim import DEFAULT, Claim, attacked
+from crystalrl.theory.claims.claim import DEFAULT, Claim, contradicted
 from crystalrl.theory.law import Crystallization
 from crystalrl.theory.paper import paper_gibbs_weight
 from crystalrl.theory.rates import Rates
@@ -26,16 +26,16 @@ def _gibbs() -> str:
 
 
 def _quasi() -> str:
-    law = attacked(0.05)
+    law = contradicted(0.05)
     cost = float(law.potential(0.3).quasi)
-    laws = [(sigma, attacked(0.05, sigma).stationary()) for sigma in (1e-3, 3e-4)]
+    laws = [(sigma, contradicted(0.05, sigma).stationary()) for sigma in (1e-3, 3e-4)]
     tails = [-(sigma**2) * float(limit.log10_cdf(0.3)) * np.log(10) for sigma, limit in laws]
     return f"V(.3) = {cost:.3e}; −σ² ln P[c < .3] = {tails[0]:.3e} (σ = 1e-3), {tails[1]:.3e} (σ = 3e-4)"
 
 
 def _one_minimum() -> str:
     c = np.linspace(0.001, 0.999, 2000)
-    quasi = attacked(0.2).potential(c).quasi
+    quasi = contradicted(0.2).potential(c).quasi
     minima = int(np.sum((quasi[1:-1] < quasi[:-2]) & (quasi[1:-1] < quasi[2:])))
     return f"{minima} minimum, at c* = {float(c[np.argmin(quasi)]):.2f}; F = +∞ at both ends"
 
@@ -51,7 +51,7 @@ def _u_shape() -> str:
 
 def _small_sigma() -> str:
     limit = min(np.sqrt(2 * DEFAULT.rates.gain), np.sqrt(2 * DEFAULT.rates.loss))
-    return f"the limit is {limit:.4f} at the defaults and 0 for every experience with I = 0"
+    return f"the bound on σ is {limit:.4f} at the defaults and 0 for every experience with I = 0"
 
 
 def _strong_order() -> str:
@@ -94,7 +94,7 @@ def _one_percent() -> str:
     fast = Crystallization(alpha=0.1, beta=0.02, sigma=0.01, utility=1.0)
     inflation = 1 / (1 - DEFAULT.rates.rate / 2) - 1
     return (
-        f"mean error {euler_mean_error(DEFAULT.rates):.4f}; 'fast' preset {euler_mean_error(fast.rates):.3f}, α = .5 "
+        f"mean error {euler_mean_error(DEFAULT.rates):.4f}; 'fast' preset: {euler_mean_error(fast.rates):.3f}, α = .5: "
         f"{euler_mean_error(Crystallization(alpha=0.5).rates):.2f}; variance +{inflation:.1%}"
     )
 
@@ -127,7 +127,7 @@ CLAIMS = (
         "U-shaped when A < 1 or B < 1",
         "false",
         _u_shape,
-        "U-shaped iff both; an interior mode needs both > 1",
+        "U-shaped iff both are < 1; an interior mode needs both > 1",
     ),
     Claim(
         "Choice of σ",
@@ -141,7 +141,7 @@ CLAIMS = (
         "strong order ½",
         "conditional",
         _strong_order,
-        "A, B ≥ 1; lower where the ends are hit",
+        "needs A, B ≥ 1; lower where the ends are hit",
     ),
     Claim(
         "Prop. disc_error, clipping",

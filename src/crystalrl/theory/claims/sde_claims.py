@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from crystalrl.theory import moments
-from crystalrl.theory.claims.claim import DEFAULT, THRESHOLDS, Claim, attacked
+from crystalrl.theory.claims.claim import DEFAULT, THRESHOLDS, Claim, contradicted
 from crystalrl.theory.fluctuations import CorrelationTimes, Fluctuation
 from crystalrl.theory.law import Crystallization
 from crystalrl.theory.paper import paper_averaging_error, paper_uniform_variance_bound, paper_variance_bound
@@ -25,7 +25,7 @@ def _uniqueness() -> str:
             for c in (low, high)
         )
     kept = float(np.mean(high - low)) / 0.1
-    return f"two starts on one noise close at rate λ: gap ×{kept:.3f} at t = 2, e^(−2λ) = {np.exp(-2 * rates.rate):.3f}"
+    return f"two starts with the same noise converge: gap ×{kept:.3f} at t = 2, e^(−2λ) = {np.exp(-2 * rates.rate):.3f}"
 
 
 def _inward() -> str:
@@ -67,7 +67,7 @@ def _density() -> str:
     solution = law.evolve([60.0], 0.1)
     x = np.linspace(0.3, 0.98, 30)
     gap = float(np.abs(solution.cdf(x)[0] - law.cdf(x, 60.0, 0.1)).max())
-    return f"zero-flux finite volumes against the Jacobi series: {gap:.0e}; with I = 0 an atom must be added"
+    return f"zero-flux finite volumes and the Jacobi series differ by {gap:.0e}; with I = 0 an atom must be added"
 
 
 def _beta() -> str:
@@ -79,8 +79,8 @@ def _beta() -> str:
 def _gap() -> str:
     relaxation = DEFAULT.relaxation(0.0)
     return (
-        f"gap = λ = {relaxation.rate:.4f} exactly, with prefactor {float(relaxation.amplitude):.0f}: mixing takes "
-        f"{float(relaxation.mixing_time):.0f} consolidations, not {1 / relaxation.rate:.0f}"
+        f"spectral gap = λ = {relaxation.rate:.4f} exactly, with prefactor {float(relaxation.amplitude):.0f}: "
+        f"mixing takes {float(relaxation.mixing_time):.0f} consolidations, not {1 / relaxation.rate:.0f}"
     )
 
 
@@ -91,11 +91,13 @@ def _occupancy() -> str:
 
 def _mean() -> str:
     rates = DEFAULT.rates
-    return f"equality: m(49.09) = {float(DEFAULT.mean(49.08876346, 0.0)):.6f} against τ_C = .7; λ = {rates.rate:.4f}"
+    return f"m(49.09) = {float(DEFAULT.mean(49.08876346, 0.0)):.6f} = τ_C; λ = {rates.rate:.4f}"
 
 
 def _almost_sure() -> str:
-    return f"U = .5, I = 1: c keeps moving with standard deviation {np.sqrt(attacked(0.5).stationary().variance):.4f}"
+    return (
+        f"U = .5, I = 1: c keeps moving with standard deviation {np.sqrt(contradicted(0.5).stationary().variance):.4f}"
+    )
 
 
 def _variance_equation() -> str:
@@ -114,12 +116,12 @@ def _first_inequality() -> str:
 
 
 def _second_inequality() -> str:
-    law = attacked(0.5)
+    law = contradicted(0.5)
     t = np.arange(0.0, 300.0)
     known = max(float(np.max(law.variance(t, c0))) for c0 in np.linspace(0, 1, 21))
     late = int(np.argmax(law.variance(t, 0.5, 0.25) <= paper_uniform_variance_bound(law.rates)))
     largest = known / paper_uniform_variance_bound(law.rates)
-    return f"largest v/bound from known starts {largest:.3f}; from v(0) = ¼ not before t = {late}"
+    return f"largest v/bound from known starts: {largest:.3f}; from v(0) = ¼ it holds only from t = {late} on"
 
 
 CLAIMS = (
@@ -128,14 +130,14 @@ CLAIMS = (
         "a unique strong solution exists from every start",
         "true",
         _uniqueness,
-        "same statement by Yamada–Watanabe: the cited theorem needs a Lipschitz noise, √(c(1−c)) is only ½-Hölder",
+        "use Yamada–Watanabe: the cited theorem needs Lipschitz diffusion, but √(c(1−c)) is only ½-Hölder",
     ),
     Claim(
         "Thm wellposed (ii)",
         "[0, 1] is invariant because the drift points strictly inward",
         "true",
         _inward,
-        "f(0) ≥ 0 and f(1) ≤ 0 are enough; strictness fails whenever U = 0 or I = 0",
+        "drift ≥ 0 at 0 and ≤ 0 at 1 suffices; it is not strict if U = 0 or I = 0",
     ),
     Claim(
         "Thm wellposed, proof",
@@ -153,14 +155,14 @@ CLAIMS = (
     ),
     Claim(
         "Prop. averaging",
-        "averaged U and I may replace the fluctuating ones, error 2e-4",
+        "fluctuating U and I may be replaced by their averages, error 2e-4",
         "false",
         _averaging,
-        "law.independent_moments, law.effective_diffusion, law.frozen by correlation time",
+        "depending on the correlation time: law.independent_moments, law.effective_diffusion, law.frozen",
     ),
     Claim(
         "Assumption ergodic",
-        "the averaging error is negligible beside the noise",
+        "the averaging error is negligible compared with the noise",
         "false",
         _fluctuation_against_noise,
         "D_eff(c) = σ²c(1−c) + 2τ_Uα²Var(U)(1−c)² + 2τ_Iβ²Var(I)c²",
@@ -170,7 +172,7 @@ CLAIMS = (
         "the density solves the Fokker–Planck equation",
         "conditional",
         _density,
-        "constant rates, zero flux, A, B > 0; it is the law of one experience, not of the population",
+        "needs constant rates, zero flux and A, B > 0; it describes one experience, not the population",
     ),
     Claim("Thm stationary", "σ > 0 gives a unique Beta(A, B)", "conditional", _beta, "needs A, B > 0 as well"),
     Claim(
@@ -185,9 +187,15 @@ CLAIMS = (
         "phase shares are incomplete Beta functions",
         "conditional",
         _occupancy,
-        "A, B > 0 and phases read off c; buffers with hysteresis differ",
+        "needs A, B > 0 and phases decided by c alone; buffers with hysteresis differ",
     ),
-    Claim("Thm exp_conv (i, ii)", "the mean converges at rate λ", "true", _mean, "an equality; needs U + I > 0"),
+    Claim(
+        "Thm exp_conv (i, ii)",
+        "the mean converges at rate λ",
+        "true",
+        _mean,
+        "exact, not only a bound; needs U + I > 0",
+    ),
     Claim(
         "Remark rm_verified",
         "c itself converges to c* almost surely",
@@ -197,7 +205,7 @@ CLAIMS = (
     ),
     Claim(
         "Thm exp_conv (iii), equation",
-        "the variance equation",
+        "the variance solves the stated equation",
         "true",
         _variance_equation,
         "law.variance solves it exactly",
@@ -214,6 +222,6 @@ CLAIMS = (
         "Var ≤ σ²/8λ for every start",
         "conditional",
         _second_inequality,
-        "true from a known start; else v0 e^(−kt) + σ²(1−e^(−kt))/4k, k = 2λ+σ²",
+        "holds from a known start; otherwise v0 e^(−kt) + σ²(1−e^(−kt))/4k, k = 2λ+σ²",
     ),
 )

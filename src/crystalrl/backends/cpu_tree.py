@@ -1,0 +1,86 @@
+"""Sum trees on CPU: tensors in, tensors out, and in between the loops of `numba_tree` or `numpy_tree`."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crystalrl.backends.cpu_writes import write_columns
+from crystalrl.backends.protocols import UNLABELLED, Gate, RandomStreams, Rule, SlotColumns, TreeTensors
+from crystalrl.backends.torch_tree import bump
+
+ARITY = 16
+"""Children of a node."""
+
+
+class CpuTree:
+    """`TreeOperations` on NumPy views of the tensors."""
+
+    def __init__(self, loops: ModuleType, tensors: TreeTensors) -> None:
+        self._loops, self._generations = loops, tensors.generations
+        self._tree = (*(tensor.numpy() for tensor in tensors[:4]), np.array(tensors.offsets))
+
+    def sample(
+        self, streams: RandomStreams, stream: int, stratum: Tensor, count: Tensor, beta: Tensor, gate: Gate
+    ) -> tuple[Tensor, Tensor]:
+        strata, random = stratum.numpy(), streams.advance(stream)
+        slots, weights = np.empty(strata.shape, np.int64), np.empty(strata.shape, np.float32)
+        self._loops.sample(self._tree, random, strata, count.numpy(), beta.numpy(), gate.arrays, slots, weights)
+        return torch.from_numpy(slots), torch.from_numpy(weights)
+
+    def draw(self, uniform: Tensor, stratum: Tensor) -> tuple[Tensor, Tensor]:
+        slots, shares = np.empty(uniform.shape, np.int64), np.empty(uniform.shape)
+        self._loops.descend(self._tree, uniform.numpy(), stratum.numpy(), slots, shares)
+        return torch.from_numpy(slots), torch.from_numpy(shares)
+
+    def learn(self, slots: Tensor, magnitude: Tensor, rule: Rule) -> None:
+        self._loops.learn(self._tree, rule.arrays, slots.numpy(), magnitude.numpy())
+
+    def set(self, slots: Tensor, weight: Tensor, label: Tensor) -> None:
+        self._loops.update_sums(self._tree, slots.numpy(), weight.numpy(), label.numpy())
+
+    def set_one(self, slot: int, weight: float, label: int) -> None:
+        """`set` of one slot of the only lane; its generation rises."""
+        self._loops.update_one(self._tree, slot, weight, label)
+
+    def commit(self, slots: Tensor, rule: Rule, columns: SlotColumns | None, c: Tensor | None) -> None:
+        label = torch.zeros_like(slots, dtype=torch.uint8)
+        if columns is not None:
+            self._write(columns, slots, label, c)
+        base = rule.max_priority[:, None].expand(slots.shape)
+        self.set(slots, rule.weight(label, base, slots.clamp_min(0)).contiguous(), label)
+        bump(self._generations, slots)
+
+    def _write(self, columns: SlotColumns, slots: Tensor, label: Tensor, c: Tensor | None) -> None:
+        """Columns and counts of new experiences; `label` receives their strata."""
+        arrays, chosen, labels = columns.arrays, slots.numpy(), label.numpy()
+        kept = chosen >= 0
+        lane, place = kept.nonzero()
+        at = chosen[kept]
+        state = np.zeros(len(at), np.float32) if c is None else c.expand(slots.shape).numpy()[kept]
+        birth = (arrays.number[:, None] + kept.cumsum(-1) - 1)[kept]
+        write_columns(arrays, lane, at, (state, birth, place // columns.n_step))
+        arrays.number[:] += kept.sum(-1)
+        labels[kept] = (state > arrays.enter[:, lane, 0]).sum(0)
+        old = self._tree[1][lane, at]
+        there = old != UNLABELLED
+        np.add.at(arrays.filled, (lane, labels[kept]), 1)
+        np.subtract.at(arrays.filled, (lane[there], old[there]), 1)
+
+    def commit_one(self, slot: int, rule: Rule, columns: SlotColumns | None) -> None:
+        if columns is not None:
+            arrays = columns.arrays
+            if self._tree[1][0, slot] == UNLABELLED:
+                arrays.filled[0, 0] += 1
+            write_columns(arrays, 0, slot, (0.0, arrays.number[0], 0))
+            arrays.number[0] += 1
+        self._loops.update_one(self._tree, slot, rule.arrays[-1].item(), 0)
+
+    def holds(self, slots: Tensor) -> bool:
+        return bool(self._loops.holds(self._tree[1], self._tree[3], slots.numpy()))
+
+    def rebuild(self) -> None:
+        self._loops.build_sums(self._tree)

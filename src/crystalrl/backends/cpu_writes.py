@@ -1,0 +1,64 @@
+"""Slots on CPU, through NumPy, which costs less per call than torch."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crystalrl.backends import torch_writes
+from crystalrl.backends.protocols import ColumnArrays
+
+
+def write_columns(columns: ColumnArrays, lane: Any, slot: Any, new: tuple[Any, Any, Any]) -> None:
+    """Columns of new = (c, birth, environment) in slots of lanes: integers, or arrays [K] of integers."""
+    c, birth, env = new
+    columns.floats[:, lane, slot] = 0.0
+    columns.floats[0, lane, slot] = c
+    columns.bytes[:, lane, slot] = 0
+    columns.birth[lane, slot] = birth
+    columns.updated[lane, slot] = columns.clock[lane].astype(np.int32)  # wraps
+    if columns.env.size:
+        columns.env[lane, slot] = env
+
+
+class CpuWrites:
+    """`Writes` with the loops of `numba_tree` or `numpy_tree`."""
+
+    def __init__(self, loops: ModuleType) -> None:
+        self._loops = loops
+
+    def allocate(self, valid: Tensor, counter: Tensor, slots: int, queue: Tensor | None = None) -> Tensor:
+        wanted, first = valid.numpy(), counter.numpy()
+        rank = wanted.cumsum(-1) - 1
+        number = first[:, None] + rank
+        chosen = number % slots
+        if queue is not None:
+            chosen = np.take_along_axis(queue.numpy(), number.clip(0, slots - 1), 1).astype(np.int64)
+        first += rank[:, -1] + 1
+        return torch.from_numpy(np.where(wanted, chosen, -1))
+
+    def store_rows(self, rows: Tensor, slots: Tensor, out: Tensor) -> None:
+        lanes, chosen = len(rows), slots.numpy()
+        kept = chosen >= 0
+        flat = chosen + np.arange(lanes)[:, None] * (len(out) // lanes)
+        out.numpy()[flat[kept]] = rows.numpy()[kept]
+
+    def magnitude(self, error: Tensor, slots: Tensor, capacity: int, corrupt: Tensor) -> Tensor:
+        if not slots.numel():
+            raise ValueError("update: wanted at least one entry, got none")
+        flat, magnitude = error.to(torch.float32).numpy().reshape(-1), np.empty(error.shape, np.float32)
+        low, high, finite = self._loops.examine(slots.numpy().reshape(-1), flat, magnitude.reshape(-1))
+        if low < 0 or high >= capacity:
+            raise ValueError(f"index: wanted slots from 0 to {capacity - 1}, got {low} … {high}")
+        if not finite:
+            raise ValueError("td_error: wanted finite numbers of float32, got NaN or infinity")
+        return torch.from_numpy(magnitude)
+
+    def below(self, slots: Tensor, number: Tensor) -> bool:
+        return bool(self._loops.below(slots.numpy(), number.numpy()))
+
+    strength = staticmethod(torch_writes.strength)

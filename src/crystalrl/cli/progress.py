@@ -1,0 +1,86 @@
+"""Progress of the runs of a study, in the terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import Tensor
+
+from crystalrl.study.plan import Group
+from crystalrl.study.run import Consolidated, Event, Scored
+from crystalrl.study.run import Progress as Step
+from crystalrl.suites.workers import Incident
+
+COLUMNS = (
+    TextColumn("{task.description:20.20}"),
+    BarColumn(bar_width=8),
+    TextColumn("{task.fields[where]:>8}"),
+    TextColumn("{task.fields[speed]:>8}"),
+    TimeRemainingColumn(compact=True),
+    TextColumn("{task.fields[success]}"),
+    TextColumn("{task.fields[fill]}"),
+)
+REFRESH = 0.25
+"""Seconds between two updates of the display."""
+
+
+class ProgressDisplay:
+    """One line per run: task, speed, time left, score so far and contents of each phase. A context manager."""
+
+    def __init__(self, groups: Sequence[Group], console: Console) -> None:
+        self.groups = groups
+        self.bars = Progress(*COLUMNS, console=console)
+        self.lines = [
+            self.bars.add_task(_title(group), total=group.steps, where="", speed="", success="", fill="")
+            for group in groups
+        ]
+        self._started: dict[int, tuple[float, int]] = {}
+        """Run → time of its first event, and steps done by then."""
+        self._updated = 0.0
+
+    def __enter__(self) -> ProgressDisplay:
+        self.bars.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.bars.stop()
+
+    def show(self, number: int, event: Event) -> None:
+        """Show an event of the run with this number."""
+        line = self.lines[number]
+        self._started.setdefault(number, (time.monotonic(), event.done if isinstance(event, Step) else 0))
+        if isinstance(event, Scored):
+            self.bars.update(line, success=_success(event))
+        elif isinstance(event, Consolidated):
+            self.bars.update(line, fill=_fill(event.values))
+        elif isinstance(event, Incident):
+            self.bars.console.print(f"[yellow]warning[/yellow] {escape(str(event))}", highlight=False)
+        elif isinstance(event, Step) and (time.monotonic() - self._updated > REFRESH or event.done == event.total):
+            self._advance(number, event)
+
+    def _advance(self, number: int, event: Step) -> None:
+        self._updated = time.monotonic()
+        group, (started, before) = self.groups[number], self._started[number]
+        speed = (event.done - before) * len(group.lanes) / max(self._updated - started, 1e-3)
+        where = f"task {event.stage + 1}/{len(group.lanes[0].stages)}"
+        self.bars.update(self.lines[number], completed=event.done, where=where, speed=f"{speed:,.0f}/s")
+
+
+def _title(group: Group) -> str:
+    names = list(dict.fromkeys(lane.method for lane in group.lanes))
+    return f"{', '.join(names)} ×{len(group.lanes)}"
+
+
+def _success(event: Scored) -> str:
+    """Mean score on the tasks learnt so far."""
+    return f"score {float(event.score[:, : event.after].mean()):.2f}" if event.after else ""
+
+
+def _fill(values: Mapping[str, Tensor]) -> str:
+    """Experiences in each phase, mean over lanes, such as l224 g68 c300."""
+    phases = [phase for phase in ("liquid", "glass", "crystal") if phase in values]
+    return " ".join(f"{phase[0]}{float(values[phase].mean()):.0f}" for phase in phases)

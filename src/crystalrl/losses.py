@@ -1,0 +1,84 @@
+"""The losses of agents and integrations, for batches [B] and, with lanes, [L, B]."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from crystalrl.lanes import lanewise
+from crystalrl.types import Anchor
+
+Distance = Callable[[Tensor, Tensor], Tensor]
+"""(output, target), both [B, n] or [L, B, n] → [B] or [L, B]."""
+
+
+def weighted_mean(loss: Tensor, weight: Tensor) -> Tensor:
+    """Mean over the batch of weight · loss: a scalar from two [B], [L] from two [L, B]."""
+    return (weight * loss).mean(-1)
+
+
+def huber(error: Tensor) -> Tensor:
+    """½·error² up to |error| = 1, linear beyond."""
+    size = error.abs()
+    return torch.where(size <= 1, 0.5 * error**2, size - 0.5)
+
+
+def squared_error(output: Tensor, target: Tensor) -> Tensor:
+    """‖output − target‖² over the last axis."""
+    return (output - target).square().sum(-1)
+
+
+def gaussian_distance(output: Tensor, target: Tensor) -> Tensor:
+    """KL(target ‖ output) of diagonal Gaussians, each mean and log σ in one tensor [B, 2A] or [L, B, 2A]."""
+    mean, log_std = output.chunk(2, -1)
+    return gaussian_kl(mean, log_std, target)
+
+
+def gaussian_kl(mean: Tensor, log_std: Tensor, target: Tensor) -> Tensor:
+    """KL(target ‖ N(mean, σ²)) for mean and log σ [B, A] or [L, B, A]; the target has both in one tensor […, 2A].
+
+    KL = Σ log σ − log σ₀ + (σ₀² + (μ − μ₀)²) / 2σ² − ½. In this direction the policy must cover the target.
+    """
+    old_mean, old_log_std = target.chunk(2, -1)
+    precision, old_variance = _exp(-2 * log_std), _exp(2 * old_log_std)
+    terms = log_std - old_log_std + 0.5 * (old_variance + (mean - old_mean).square()) * precision - 0.5
+    return terms.sum(-1)
+
+
+def _exp(x: Tensor) -> Tensor:
+    """e^x, with lanes [L, B, n] or without [B, n]."""
+    return lanewise(torch.exp, x) if x.dim() == 3 else x.exp()
+
+
+def anchor_loss(output: Tensor, anchor: Anchor, distance: Distance = squared_error) -> Tensor:
+    """Mean over the batch of coefficient · distance(output, target), for outputs [B, …] or [L, B, …]."""
+    batch = anchor.coefficient.dim()
+    return weighted_mean(distance(output.flatten(batch), anchor.target.flatten(batch)), anchor.coefficient)
+
+
+def anchor_losses(
+    outputs: Mapping[str, Tensor], anchors: Mapping[str, Anchor], distances: Mapping[str, Distance] | None = None
+) -> Tensor:
+    """Sum of the anchor losses of all anchored outputs; the distance is squared unless `distances` names another."""
+    terms = []
+    for key, anchor in anchors.items():
+        if key not in outputs:
+            raise KeyError(f"anchor: wanted one of {sorted(outputs)}, got {key!r}")
+        terms.append(anchor_loss(outputs[key], anchor, (distances or {}).get(key, squared_error)))
+    return torch.stack(terms).sum(0)
+
+
+class Penalty(Protocol):
+    """What a continual-learning method adds to the loss."""
+
+    def penalty(self, theta: Tensor) -> Tensor | None:
+        """[L] for parameters [L, P]; None adds nothing."""
+
+
+def with_penalty(loss: Tensor, method: Penalty | None, theta: Tensor) -> Tensor:
+    """The loss [L] plus the method's penalty, if there is any."""
+    extra = method.penalty(theta) if method is not None else None
+    return loss if extra is None else loss + extra

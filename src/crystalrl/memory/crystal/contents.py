@@ -1,0 +1,28 @@
+"""What a crystal memory holds, as tensors to look at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crystalrl.dynamics import PHASES
+from crystalrl.memory.crystal.ledger import CrystalLedger
+from crystalrl.memory.storage.external import AnyArena
+from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED
+
+
+def contents(ledger: CrystalLedger, arena: AnyArena, phase: str | None, lane: int) -> dict[str, Any]:
+    """The experiences of a lane, of one phase or all; see `CrystalMemory.experiences`."""
+    if phase is not None and phase not in PHASES[1:]:
+        raise ValueError(f"phase: wanted one of {', '.join(PHASES[1:])} or None, got {phase!r}")
+    phases = ledger.phase[lane]
+    slots = (phases > 0 if phase is None else phases == PHASES.index(phase)).nonzero()[:, 0]
+    rows = arena.rows[lane, slots]
+    ending = arena.endings(rows)
+    state = {"c": ledger.c, "utility": ledger.utility, "phase": ledger.phase}
+    return {
+        **arena.unpack(rows),
+        "terminated": (ending & TERMINATED) > 0,
+        "truncated": (ending & TRUNCATED) > 0,
+        **{name: values[lane, slots] for name, values in state.items()},
+        "index": slots,
+    }

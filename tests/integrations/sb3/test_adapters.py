@@ -1,0 +1,34 @@
+"""An adapter evaluates a model as its algorithm does."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.integrations.twins import ALGORITHMS, TWINS, temperature, trained
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_evaluation_gives_the_algorithm_s_own_td_errors_and_values(name: str) -> None:
+    model = trained(name, **({"target_policy_noise": 0.0} if name == "TD3" else {}))
+    buffer = model.replay_buffer
+    batch = buffer.memory.sample(64)
+    samples = buffer.samples(batch)
+    with torch.no_grad():
+        if name in ("SAC", "TQC"):  # the twin draws actions for the states first; evaluation only for the next states
+            state = torch.get_rng_state()
+            model.actor.action_log_prob(samples.observations)
+            found = buffer.evaluate(batch)
+            torch.set_rng_state(state)
+        else:
+            found = buffer.evaluate(batch)
+        _, error, values = TWINS[name](model, model.policy, samples, torch.ones(64), temperature(model))
+    torch.testing.assert_close(found.td_error.abs(), error, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found.output["q"], values, rtol=1e-5, atol=1e-5)
+
+
+def test_evaluation_does_not_change_the_random_numbers_of_the_run() -> None:
+    model = trained("SAC")
+    state = torch.get_rng_state()
+    model.replay_buffer.evaluate(model.replay_buffer.memory.sample(64))
+    assert torch.equal(torch.get_rng_state(), state)

@@ -1,0 +1,188 @@
+"""The buffer for Tianshou: samples are what was added, n-step returns, dict observations, files, misuse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tianshou.data import Batch, VectorReplayBuffer
+from tianshou.utils.torch_utils import policy_within_training_step
+
+from crystalrl import CheckpointError, CrystalMemory, CrystalParams
+from crystalrl.integrations.tianshou import CrystalReplayBuffer
+from tests.integrations.tianshou_models import (
+    ANCHORS,
+    ENVS,
+    GAMMA,
+    A,
+    D,
+    make,
+    step,
+    train,
+    trained,
+)
+
+
+def test_every_sample_is_what_was_added_and_statistics_are_those_of_the_episodes() -> None:
+    _, buffer = make("DQN", slots=60)
+    rng, known, sums = np.random.default_rng(0), {}, np.zeros(ENVS)
+    lengths = np.zeros(ENVS, int)
+    for _ in range(40):
+        given = step("DQN", rng)
+        slots, returns, lens, first = buffer.add(given)
+        done = given.terminated | given.truncated
+        sums, lengths = sums + given.rew, lengths + 1
+        np.testing.assert_allclose(returns, np.where(done, sums, 0))
+        np.testing.assert_array_equal(lens, np.where(done, lengths, 0))
+        for k in np.flatnonzero(done):
+            assert len(buffer.get_buffer_indices(int(first[k]), int(slots[k]) + 1)) == lengths[k]
+        sums, lengths = np.where(done, 0, sums), np.where(done, 0, lengths)
+        known |= {
+            tuple(given.obs[k]): (given.act[k], given.rew[k], given.terminated[k], tuple(given.obs_next[k]))
+            for k in range(ENVS)
+        }
+    samples, slots = buffer.sample(50)
+    for k in range(50):
+        wanted = known[tuple(samples.obs[k])]
+        assert (samples.act[k], samples.rew[k], samples.terminated[k], tuple(samples.obs_next[k])) == wanted
+    assert len(buffer) == len(buffer.sample_indices(0)) == len(buffer[:].rew)
+    assert samples.weight.shape == (50,)
+
+
+def n_step_returns(made: Any, stream: list[Batch], stored: set[tuple[float, ...]]) -> dict[tuple[float, ...], float]:
+    """Returns over up to three steps, by first observation; they stop where the next step is not `stored`."""
+    found = {}
+    for k, first in enumerate(stream):
+        for env in range(ENVS):
+            total = 0.0
+            for n, later in enumerate(stream[k : k + 3]):
+                if n and tuple(later.obs[env]) not in stored:
+                    break
+                total, last = total + GAMMA**n * float(later.rew[env]), (n, later)
+                if later.terminated[env] or later.truncated[env]:
+                    break
+            n, later = last
+            after = torch.as_tensor(later.obs_next[env][None])
+            with torch.no_grad():
+                best = int(made.policy.model(after)[0].argmax())
+                value = float(made.model_old(after)[0][0, best]) * (not later.terminated[env])
+            found[tuple(first.obs[env])] = total + GAMMA ** (n + 1) * value
+    return found
+
+
+@pytest.mark.parametrize("slots", [4000, 120], ids=["all stored", "some overwritten"])
+def test_n_step_returns_follow_each_episode_as_far_as_it_is_stored(slots: int) -> None:
+    made, buffer = make("DQN", slots=slots, n_step_return_horizon=3)
+    rng = np.random.default_rng(0)
+    stream = [step("DQN", rng) for _ in range(100)]
+    train(made, buffer, stream)
+    drawn = buffer.sample_indices(0)
+    samples = made._preprocess_batch(buffer[drawn], buffer, drawn)
+    stored = {tuple(row) for row in buffer._meta.obs[: buffer.memory.ledger.used].tolist()}
+    wanted = n_step_returns(made, stream, stored)
+    for obs, found in zip(samples.obs.tolist(), samples.returns.flatten().tolist(), strict=True):
+        assert found == pytest.approx(wanted[tuple(obs)], rel=1e-4, abs=1e-5)
+    assert (len(stored) == 4 * len(stream)) == (slots == 4000)
+    steps = np.arange(slots)
+    linked = buffer.next(steps) != steps
+    assert (buffer.prev(buffer.next(steps))[linked] == steps[linked]).all()
+    if slots == 4000:  # then it is what Tianshou's own buffer gives
+        own = VectorReplayBuffer(slots, ENVS)
+        for given in stream:
+            own.add(given, buffer_ids=np.arange(ENVS))
+        every = own.sample_indices(0)
+        theirs = made._preprocess_batch(own[every], own, every)
+        known = dict(zip(map(tuple, theirs.obs.tolist()), theirs.returns.flatten().tolist(), strict=True))
+        ours = [known[tuple(obs)] for obs in samples.obs.tolist()]
+        np.testing.assert_allclose(samples.returns.flatten().numpy(), ours, rtol=1e-5)
+
+
+PARTS = {"a": slice(0, 1), "b": slice(1, D)}
+
+
+def as_dict(given: Batch, masked: bool) -> Batch:
+    """The same step with its observations in parts, or with a mask that allows every action."""
+    whole = given.to_dict()
+    for name in ("obs", "obs_next"):
+        parts: dict[str, Any] = {part: whole[name][:, where] for part, where in PARTS.items()}
+        whole[name] = {"obs": whole[name], "mask": np.ones((ENVS, A), bool)} if masked else parts
+    return Batch(whole)
+
+
+@pytest.mark.parametrize(("name", "masked"), [("DQN", False), ("DQN", True), ("SAC", False)])
+def test_dict_observations_train_exactly_like_the_same_numbers_in_one_array(name: str, masked: bool) -> None:
+    rng = np.random.default_rng(0)
+    stream = [step(name, rng) for _ in range(60)]
+    params = replace(ANCHORS, w2=0.0, w3=0.0) if masked else ANCHORS  # states are compared with their masks
+    one, two = make(name, params), make(name, params)
+    train(*one, stream)
+    train(*two, [as_dict(given, masked) for given in stream])
+    for theirs, ours in zip(one[0].policy.parameters(), two[0].policy.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(two[1].memory.ledger.c, one[1].memory.ledger.c, rtol=1e-4, atol=1e-5)
+    assert float(one[1].memory.ledger.c.max()) > 0.5
+    whole, part = one[1].sample(16)[0], two[1].sample(16)[0]
+    if masked:
+        np.testing.assert_array_equal(part.obs.obs, whole.obs)
+        np.testing.assert_array_equal(part.obs_next.mask, True)
+    else:
+        np.testing.assert_array_equal(np.concatenate([part.obs.a, part.obs.b], 1), whole.obs)
+
+
+@pytest.mark.parametrize("exact", [16_384, 100], ids=["all pairs", "kept lists"])
+def test_a_loaded_buffer_consolidates_exactly_like_the_saved_one(
+    exact: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CrystalMemory, "exact_up_to", {"cpu": exact})  # above it neighbour lists are kept
+    params = CrystalParams.anchored(time_unit=20, every=50, alpha=2.0)
+    made, buffer = trained("SAC", params)
+    buffer.save(tmp_path / "memory.safetensors")
+    _, again = make("SAC", params)
+    again.attach(made)
+    again.load(tmp_path / "memory.safetensors")
+    for each in (buffer, again):
+        each.adapter = buffer.adapter
+        torch.manual_seed(2)
+        with policy_within_training_step(made.policy):
+            each.consolidate()
+    states = buffer.memory.state_dict(), again.memory.state_dict()
+    assert states[0].keys() == states[1].keys()
+    for name, tensor in states[0].items():
+        assert torch.equal(tensor, states[1][name]), name
+    assert any(name.startswith("vicinity.") for name in states[0]) == (exact == 100)
+
+
+def test_a_file_for_another_buffer_is_refused(tmp_path: Path) -> None:
+    _, buffer = trained("SAC", steps=20)
+    buffer.save(tmp_path / "memory.safetensors")
+    with pytest.raises(CheckpointError, match="wanted 100 slots"):
+        make("SAC", slots=100)[1].load(tmp_path / "memory.safetensors")
+    with pytest.raises(CheckpointError, match="wanted params"):
+        make("SAC", CrystalParams.anchored(kappa=0.2))[1].load(tmp_path / "memory.safetensors")
+
+
+def test_misuse_is_refused_with_a_reason() -> None:
+    buffer = CrystalReplayBuffer(100, ENVS)
+    rng = np.random.default_rng(0)
+    with pytest.raises(RuntimeError, match=r"call buffer.attach\(algorithm\)"):
+        buffer.add(step("DQN", rng))
+    _made, buffer = make("DQN")
+    given = step("DQN", rng)
+    given.rew[1] = np.nan
+    with pytest.raises(ValueError, match="rew: wanted finite numbers"):
+        buffer.add(given)
+    given = step("DQN", rng)
+    given.obs = Batch(a=Batch(b=given.obs))
+    with pytest.raises(TypeError, match=r"obs.a: wanted an array of numbers, got Batch: nested dicts"):
+        buffer.add(given)
+    buffer.add(step("DQN", rng))
+    _, slots = buffer.sample(4)
+    with pytest.raises(RuntimeError, match="trained on other arrays than sample"):
+        buffer.update_weight(slots, np.zeros(4))
+    with pytest.raises(NotImplementedError, match="wanted `save`"):
+        buffer.save_hdf5("nowhere")
+    assert A == 2

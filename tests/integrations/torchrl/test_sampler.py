@@ -1,0 +1,127 @@
+"""Sampler and writer: the storage fills without gaps, saved buffers resume exactly, misuse is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tensordict import TensorDict
+from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
+
+from crystalrl import CrystalParams
+from crystalrl.integrations.torchrl import CrystalSampler
+from tests.integrations.torchrl_models import LOSSES, NO_ANCHORS, data, loss_module, make, trained
+
+
+def test_the_storage_fills_without_gaps_and_every_sample_is_what_was_written() -> None:
+    loss, sampler, buffer = make("SAC", slots=120)
+    written = [data("SAC", 30, k) for k in range(12)]
+    used: set[int] = set()
+    known = {tuple(row): True for each in written for row in each["observation"].tolist()}
+    for each in written:
+        slots = buffer.extend(each)
+        assert len(slots.unique()) == 30
+        used |= set(slots.tolist())
+        assert max(used) + 1 == len(used) <= len(buffer)
+        assert torch.equal(buffer.storage.get(slots)["observation"], each["observation"])
+        batch = buffer.sample()
+        assert all(tuple(row) in known for row in batch["observation"].tolist())
+        assert torch.equal(buffer.storage.get(batch["index"])["action"], batch["action"])
+        loss(batch)
+        if sampler.due:
+            report = sampler.consolidate()
+    sampler.memory.check()
+    assert float(report.scalars()["crystal"]) > 0
+    kept = sampler.memory.experiences("crystal")
+    assert torch.equal(kept["obs"], buffer.storage.get(kept["index"])["observation"])
+    assert torch.equal(kept["terminated"], buffer.storage.get(kept["index"])["next", "terminated"][:, 0])
+
+
+@pytest.mark.parametrize("exact", [16_384, 100], ids=["all pairs", "kept lists"])
+def test_a_memory_over_torchrl_s_storage_equals_one_that_stores_the_data_itself(
+    exact: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same data and critic, c, phases, utilities and draws agree."""
+    from crystalrl import CrystalMemory, Transition
+    from crystalrl.integrations._common import consolidate
+
+    monkeypatch.setattr(CrystalMemory, "exact_up_to", {"cpu": exact})  # above it neighbour lists are kept
+    params = CrystalParams.anchored(time_unit=20, every=50, alpha=2.0)
+    loss, sampler, buffer = make("DQN", params, slots=200)
+    own = CrystalMemory(200, obs=(3,), action=2, params=params, anchor={"q": (2,)}, envs=50, gamma=1.0, seed=3)
+    for k in range(7):
+        new = data("DQN", 50, k)
+        buffer.extend(new)
+        ended = new["next", "terminated"][:, 0], (new["next", "done"] & ~new["next", "terminated"])[:, 0]
+        reward, following = new["next", "reward"][:, 0], new["next", "observation"]
+        own.add(Transition(new["observation"], new["action"], reward, following, *ended))
+        batch, twin = buffer.sample(), own.sample(32)
+        assert torch.equal(batch["index"], twin.index)
+        assert torch.equal(batch["observation"], twin.obs)
+        torch.testing.assert_close(batch["memory", "weight"], twin.weight, rtol=0, atol=0)
+        loss(batch)
+        own.update(twin.index, loss.evaluate(batch).td_error)
+        assert sampler.due
+        sampler.consolidate()
+        consolidate(own, lambda given: loss.evaluate(buffer.storage.get(given.index.clamp_max(own.ledger.used - 1))))
+        for name in ("c", "utility", "interference", "phase"):
+            torch.testing.assert_close(getattr(sampler.memory.ledger, name), getattr(own.ledger, name))
+    assert (sampler.memory.neighbours.graph is None) == (own.neighbours.graph is None) == (exact > 200)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_state_dicts_round_trip_exactly(name: str) -> None:
+    loss, sampler, buffer = trained(name)
+    state = buffer.state_dict()
+    again_loss, again_sampler, again = make(name)
+    again_loss.load_state_dict(loss.state_dict())
+    again.load_state_dict(state)
+    for key, tensor in sampler.memory.state_dict().items():
+        assert torch.equal(tensor, again_sampler.memory.state_dict()[key]), key
+    for _ in range(3):
+        one, two = buffer.sample(), again.sample()
+        assert all(torch.equal(one[key], two[key]) for key in one.keys(True, True))
+    for each in (buffer, again):
+        each.extend(data(name, 50, 99))
+    assert torch.equal(buffer.sample()["index"], again.sample()["index"])
+    for each in (sampler, again_sampler):
+        torch.manual_seed(0)
+        each.consolidate()
+    assert torch.equal(sampler.memory.ledger.c, again_sampler.memory.ledger.c)
+
+
+def test_misuse_is_refused_with_a_reason() -> None:
+    with pytest.raises(TypeError, match="wanted a MemoryLoss around your loss module, got DQNLoss"):
+        CrystalSampler(loss_module("DQN"))  # type: ignore[arg-type]
+    loss, sampler, buffer = make("DQN")
+    with pytest.raises(RuntimeError, match="wanted data before anything else"):
+        sampler.sample(buffer.storage, 4)
+    with pytest.raises(ValueError, match=r"got \[2, 5\]: use data.reshape\(-1\)"):
+        buffer.extend(data("DQN", 10).reshape(2, 5))
+    bad = data("DQN", 10)
+    bad["next", "reward"][3] = float("nan")
+    with pytest.raises(ValueError, match="reward: wanted finite numbers"):
+        buffer.extend(bad)
+    buffer.extend(data("DQN", 10))
+    for _ in range(9):
+        buffer.sample()
+    with pytest.raises(RuntimeError, match="none was given to the MemoryLoss"):
+        buffer.sample()
+    other = TensorDictReplayBuffer(storage=LazyTensorStorage(10), sampler=CrystalSampler(loss), batch_size=2)
+    other.extend(data("DQN", 10))
+    with pytest.raises(RuntimeError, match="wanted a replay buffer around it"):
+        other.sample()
+    with pytest.raises(ValueError, match="wanted ndim=1"):
+        TensorDictReplayBuffer(storage=LazyTensorStorage(10, ndim=2), writer=CrystalSampler(loss).writer)
+    with pytest.raises(ValueError, match="params: wanted those of the saved memory"):
+        make("DQN", NO_ANCHORS)[2].load_state_dict(buffer.state_dict())
+
+
+def test_one_experience_at_a_time_and_an_emptied_buffer() -> None:
+    _loss, sampler, buffer = make("DQN")
+    for each in data("DQN", 5).unbind(0):
+        buffer.add(each)
+    assert len(sampler) == len(buffer) == 5
+    assert isinstance(buffer.sample(), TensorDict)
+    buffer.empty()
+    assert len(sampler) == len(buffer) == 0
+    assert buffer.extend(data("DQN", 3)).tolist() == [0, 1, 2]

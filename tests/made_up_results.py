@@ -1,0 +1,45 @@
+"""A results folder with made-up scores."""
+
+from pathlib import Path
+
+import numpy as np
+
+from crystalrl.study.definition import Table
+from crystalrl.study.spec import RunSpec
+from crystalrl.study.store import Store
+
+ROWS = {
+    "anchored": RunSpec("nav-2", memory="crystal", preset="anchored", seeds=(0, 1, 2)),
+    "EWC": RunSpec("nav-2", method="ewc", seeds=(0, 1, 2), method_params={"strength": [1.0, 10.0]}),
+}
+TABLE = Table("Made <up>", ROWS, tuning_seeds=(1000, 1001), reference="anchored")
+MEANS = {"anchored": (0.9, 0.9), "EWC strength=1.0": (0.8, 0.3), "EWC strength=10.0": (0.4, 0.6)}
+"""Final score of every cell on the reported and on the tuning seeds."""
+
+
+def write_results(folder: Path) -> Path:
+    """Two rows; the second is tuned, and its better value on the tuning seeds reports worse."""
+    columns: dict[str, dict[str, list[object]]] = {
+        "scores": {c: [] for c in ("cell", "method", "seed", "after", "task", "score")},
+        "curves": {c: [] for c in ("cell", "method", "seed", "task", "step", "score")},
+        "memory": {c: [] for c in ("cell", "method", "seed", "step", "task", "nbytes", "liquid", "glass", "crystal")},
+    }
+
+    def add(table: str, *values: object) -> None:
+        for column, value in zip(columns[table].values(), values, strict=True):
+            column.append(value)
+
+    for cell, means in MEANS.items():
+        method = cell.partition(" ")[0]
+        for seed in (0, 1, 2, *((1000, 1001) if method == "EWC" else ())):
+            mean = means[seed >= 1000] + 0.01 * (seed % 1000)
+            add("memory", cell, method, seed, 0, 0, 2e6, *[np.nan] * 3)
+            for step in (100, 200) if method == "anchored" else ():
+                add("memory", cell, method, seed, step, step // 200, 2e6, 5.0 + seed, 2.0, step / 100)
+            for after in range(3):
+                for task in range(2):
+                    add("scores", cell, method, seed, after, task, mean if after == 2 else float(after > task))
+            for task in range(2):
+                add("curves", cell, method, seed, task, 100, 0.5)
+    Store(folder, TABLE.to_toml()).write("made", columns, "cpu")
+    return folder

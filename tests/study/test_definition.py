@@ -1,0 +1,74 @@
+"""Study files: tables, ablations, what they refuse, and how they are stored."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from crystalrl.study.definition import Table, load_study, study_names, table_from
+from crystalrl.study.plan import plan
+from crystalrl.study.spec import RunSpec
+from crystalrl.study.tuning import load_search
+
+
+def test_every_built_in_study_is_unchanged_by_writing_and_reading_it() -> None:
+    for name in study_names():
+        for table in load_study(name).values():
+            again = table_from(tomllib.loads(table.to_toml()))
+            assert again.to_toml() == table.to_toml()
+            assert again.runs() == table.runs()
+
+
+def test_a_table_refuses_unfair_or_ambiguous_definitions() -> None:
+    row = {"suite": "nav-2", "seeds": "0:4"}
+    with pytest.raises(ValueError, match=r"^tuning_seeds: wanted seeds that are not reported"):
+        table_from({"tuning_seeds": "3:5", "rows": {"VR": row}})
+    with pytest.raises(ValueError, match=r"^rows: wanted one suite for all"):
+        table_from({"rows": {"a": row, "b": {"suite": "nav-3"}}})
+    with pytest.raises(ValueError, match=r"^reference: .*did you mean 'VR'"):
+        table_from({"reference": "VRR", "rows": {"VR": row}})
+    with pytest.raises(ValueError, match=r"^rows.VR: field: .*did you mean 'steps'"):
+        table_from({"rows": {"VR": {**row, "stepz": 3}}})
+    with pytest.raises(ValueError, match=r"^study: .*did you mean 'rows'"):
+        table_from({"row": {}})
+
+
+def test_only_rows_with_listed_values_run_on_the_tuning_seeds() -> None:
+    tuned = RunSpec("nav-2", method="ewc", method_params={"strength": [1.0, 2.0]})
+    table = Table("", {"VR": RunSpec("nav-2"), "EWC": tuned}, tuning_seeds=(1000, 1001))
+    assert {name: spec.seeds for name, spec in table.runs().items()} == {"VR": (0,), "EWC": (0, 1000, 1001)}
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^study: no file"):
+        load_study(str(tmp_path / "none.toml"))
+
+
+def test_an_ablation_is_a_row_with_a_change_and_all_are_trained_in_one_run() -> None:
+    rows = {
+        "paper": {"suite": "nav-2", "memory": "crystal", "preset": "paper", "params": {"every": 200, "alpha": 0.1}},
+        "no gate": {"of": "paper", "params": {"gate": 0.0}},
+        "no gate, seed 5": {"of": "no gate", "seeds": 5},
+    }
+    table = table_from({"rows": rows, "defaults": {"steps": 80}})
+    assert table.rows["no gate, seed 5"].params == {"every": 200, "alpha": 0.1, "gate": 0.0}
+    assert table.rows["no gate, seed 5"].seeds == (5,)
+    (group,) = plan(table.runs())
+    assert group.values["params"]["gate"] == (2.0, 0.0, 0.0)
+    assert table_from(tomllib.loads(table.to_toml())).rows == table.rows
+    for parent in ("papper", "no gate"):
+        with pytest.raises(ValueError, match=r"^rows.no gate: of: wanted one of"):
+            table_from({"rows": {**rows, "no gate": {"of": parent}}})
+
+
+def test_the_files_in_the_documentation_are_studies_and_searches(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text()
+    study, search = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    table = table_from(tomllib.loads(study))
+    together, ewc = plan(table.runs())
+    assert {lane.method for lane in together.lanes} == {"anchored", "no anchors", "sensitivity"}
+    assert len(ewc.lanes) == 3 * (16 + 8)
+    path = tmp_path / "search.toml"
+    path.write_text(search)
+    assert load_search(path).trials == 20

@@ -1,0 +1,85 @@
+"""Studies with only PyTorch and NumPy installed, and their files on other machines."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crystalrl import cli
+from crystalrl.study.__main__ import main
+from crystalrl.study.store import TABLES, read
+
+STUDY = """
+tuning_seeds = "1000:1002"
+[defaults]
+suite = "nav-2-redefined"
+steps = 160
+capacity = 128
+seeds = "0:2"
+batch = 16
+episodes = 2
+points = 1
+[rows.anchored]
+memory = "crystal"
+preset = "anchored"
+[rows.EWC]
+method = "ewc"
+method_params.strength = [1.0, 10.0]
+"""
+
+WITHOUT = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {names!r}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+from crystalrl.study.__main__ import main
+main({arguments!r})
+"""
+MISSING = ("tyro", "rich", "scipy", "gymnasium", "matplotlib", "safetensors", "numba", "pyarrow", "pandas")
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(STUDY)
+    return path
+
+
+def test_a_study_needs_only_torch_and_numpy_and_its_parts_combine_with_those_of_another_machine(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [str(study), "--out", str(tmp_path / "out"), "--device", "cpu"]
+    script = WITHOUT.format(names=MISSING, arguments=[*arguments, "--share", "1/2"])
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+    assert [path.suffix for path in (tmp_path / "out").glob("*.parquet/*")] == [".npz"] * 3
+    main(arguments)
+    assert capsys.readouterr().out.count("task 1") == 1
+    cli.main(["report", str(tmp_path / "out")])
+    assert [path.suffix for path in (tmp_path / "out").glob("*.parquet/*")] == [".parquet"] * 6
+    main([str(study), "--out", str(tmp_path / "here"), "--device", "cpu"])
+    for table in TABLES:
+        here, joined = read(tmp_path / "here", table), read(tmp_path / "out", table)
+        for name in here:
+            np.testing.assert_array_equal(joined[name], here[name])
+
+
+def test_processes_share_a_study_and_run_nothing_twice(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--out", str(tmp_path / "out"), "--device", "cpu"]
+    main([str(study), *out, "--share", "1/2"])
+    first = capsys.readouterr().out
+    main([str(study), *out, "--share", "2/2"])
+    second = capsys.readouterr().out
+    assert ("EWC" in first) != ("EWC" in second)
+    main([str(study), *out])
+    assert capsys.readouterr().out == ""
+
+
+def test_no_run_starts_after_the_time_limit(study: Path, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"2 runs are left"):
+        main([str(study), "--out", str(tmp_path / "out"), "--minutes", "-1"])

@@ -1,0 +1,41 @@
+"""Hand-written pages name only files and modules that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from crystalrl.memory import ReplayMemory
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "docs/how-it-works.md", *sorted((ROOT / "docs/decisions").glob("*.md"))]
+PACKAGE = ROOT / "src" / "crystalrl"
+PARTS = "agents|backends|crystalrl|dynamics|integrations|lanes|losses|memory|methods|random|study|suites|theory"
+
+
+def is_file(name: str) -> bool:
+    return any((top / name).exists() for top in (ROOT, PACKAGE, PACKAGE / "integrations", ROOT / "tests/integrations"))
+
+
+def is_module_or_attribute(name: str) -> bool:
+    """`a.b.c`: a module of the package, or a name defined in module `a.b`, or a method of a memory, `memory.add`."""
+    *parents, last = name.removeprefix("crystalrl.").split(".")
+    folder = PACKAGE.joinpath(*parents)
+    if (folder / last).is_dir() or (folder / f"{last}.py").exists():
+        return True
+    if parents == ["memory"]:
+        return hasattr(ReplayMemory, last)
+    modules = [path for path in (folder.with_suffix(".py"), folder / "__init__.py") if path.exists()]
+    return any(re.search(rf"^(class|def) {last}\b", path.read_text(), re.M) for path in modules)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_file_and_module_named_on_the_page_exists(page: Path) -> None:
+    quoted = re.findall(r"`([^`\n]+)`", page.read_text())
+    files = [name for name in quoted if re.fullmatch(r"[\w/-]+\.(py|md|toml)", name)]
+    modules = [name for name in quoted if re.fullmatch(rf"({PARTS})(\.(?!parquet)\w+)+", name)]
+    missing = [name for name in files if not is_file(name)]
+    missing += [name for name in modules if not is_module_or_attribute(name)]
+    assert not missing
