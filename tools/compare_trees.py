@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from tree_probe import ENVIRONMENT
 
@@ -74,8 +75,10 @@ def run(checkout: Path, arguments: list[str], extra: Mapping[str, str], path: st
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("CRYSTALRL_", "TRITON_"))}
     paths = os.pathsep.join([str(checkout / "src"), *([path] if path else [])])
     environment = {**clean, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0", **extra}
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+    done = subprocess.run([sys.executable, *arguments], env=environment, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{checkout}: {' '.join(arguments)} ended with {done.returncode}")
+    return done.stdout
 
 
 def probe(checkout: Path, what: str, backend: str, folder: Path, given: argparse.Namespace) -> Found:
@@ -148,8 +151,8 @@ def pairs(given: argparse.Namespace, work: Path) -> Iterator[tuple[str, Found, F
     for part in given.only:
         try:
             yield part, *pair(part, given, work)
-        except subprocess.CalledProcessError as error:
-            yield part, {"all": {}}, {"all": {"error": f"{' '.join(error.cmd[1:])} ended with {error.returncode}"}}
+        except RuntimeError as error:
+            yield part, {"all": {}}, {"all": {"error": str(error)}}
 
 
 def pair(part: str, given: argparse.Namespace, work: Path) -> tuple[Found, Found]:
@@ -173,9 +176,9 @@ def verdict(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> tup
     """Whether two cases are the same, and what to say about them."""
     if old is None or new is None:
         return False, f"[red]only in the {'new' if old is None else 'old'} checkout[/red]"
-    for name, found in (("old", old), ("new", new)):
+    for found in (old, new):
         if "error" in found:
-            return False, f"[red]error in the {name} checkout[/red]: {found['error'][:200]}"
+            return False, f"[red]error[/red] {escape(found['error'][:300])}"
     differ = [what for what in dict.fromkeys([*old, *new]) if old.get(what) != new.get(what)]
     if not differ:
         return True, f"same ({len(old)} hashes)"

@@ -67,7 +67,8 @@ class Module:
     classes: dict[str, Class] = field(default_factory=dict)
 
 
-Found = Function | Class | Module
+Part = Function | Class
+Found = Part | Module
 
 
 class Package:
@@ -88,19 +89,24 @@ class Package:
     def classes(self) -> list[Class]:
         return [each for module in self.modules.values() for each in module.classes.values()]
 
-    def find(self, place: str) -> Found:
+    def find(self, place: str) -> Found | None:
         """What path::qualified.name, or a path alone, names."""
         path, _, name = place.partition("::")
-        if path not in self.paths:
-            raise ValueError(f"{place}: wanted a file of {self.folder}, found none")
-        module = self.paths[path]
+        module = self.paths.get(path)
+        if module is None or not name:
+            return module
         outer, _, inner = name.partition(".")
-        found: Found | None = module if not name else module.functions.get(name) or module.classes.get(name)
         if inner and outer in module.classes:
-            found = module.classes[outer].methods.get(inner)
-        if found is None:
-            raise ValueError(f"{place}: wanted a function or class of {path}, found none of that name")
-        return found
+            return module.classes[outer].methods.get(inner)
+        return module.functions.get(name) or module.classes.get(name)
+
+    def find_all(self, places: list[str]) -> list[Part]:
+        """The functions and classes of these names; an error that tells every name that there is not."""
+        found = {place: self.find(place) for place in places}
+        missing = [place for place, part in found.items() if not isinstance(part, Function | Class)]
+        if missing:
+            raise ValueError(f"{self.folder}: wanted functions and classes, found none named {', '.join(missing)}")
+        return [part for place in places if isinstance(part := found[place], Function | Class)]
 
     def named(self, dotted: str) -> Found | None:
         """What a dotted name means, through imports of imports; None if it is not the package's."""

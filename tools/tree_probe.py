@@ -26,12 +26,12 @@ from tree_cases import Case, Step, build, cases, walk
 LISTS_FROM = 16
 """Memories of the cases with neighbour lists keep them from this number of slots on."""
 ENVIRONMENT = {
-    "numba": {},
-    "numpy": {"CRYSTALRL_NUMBA": "0", "CRYSTALRL_BACKEND": "numpy"},
+    "numba": {"CRYSTALRL_BACKEND": "numba"},
+    "numpy": {"CRYSTALRL_BACKEND": "numpy", "CRYSTALRL_NUMBA": "0"},
     "torch": {"CRYSTALRL_BACKEND": "torch"},
-    "triton": {"CRYSTALRL_TRITON": "cpu", "CRYSTALRL_BACKEND": "triton", "TRITON_INTERPRET": "1"},
+    "triton": {"CRYSTALRL_BACKEND": "triton", "CRYSTALRL_TRITON": "cpu", "TRITON_INTERPRET": "1"},
 }
-"""Variables that select each backend."""
+"""Variables that select each backend, in older checkouts, too."""
 
 
 class Critic:

@@ -9,6 +9,7 @@ from torch.utils._pytree import tree_leaves
 
 from crystalrl import random as random_module
 from crystalrl.agents import DQN, SAC, TD3, DQNParams, Rainbow, RainbowParams, SACParams, Spaces, TD3Params
+from crystalrl.memory import CrystalMemory
 from crystalrl.memory.crystal import ledger as crystal_ledger
 from crystalrl.memory.storage import pack
 from crystalrl.random import Stream
@@ -42,7 +43,7 @@ def _without_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """Construction looks at values (keys, pinned buffers, the queue's room); steps must not."""
 
     def streams(self: Any, seeds: Any, device: Any = "cpu") -> None:
-        self.device, self.seeds, self._kernels = torch.device(device), Seeds(seeds), None
+        self.device, self.seeds, self._loops = torch.device(device), Seeds(seeds), None
         self.ticks = torch.zeros(len(Stream), dtype=torch.int64, device=device)
         self.keys = torch.zeros(len(Stream), len(self.seeds), dtype=torch.int64, device=device)
 
@@ -53,10 +54,11 @@ def _without_values(monkeypatch: pytest.MonkeyPatch) -> None:
         self._shapes = {field: [(*lead, *f.shape) for lead in self._lead] for field, f in layout.fields.items()}
 
     ledger = crystal_ledger.CrystalLedger
+    monkeypatch.setattr(CrystalMemory, "exact_up_to", {"meta": 16_384})
     monkeypatch.setattr(random_module.Streams, "__init__", streams)
     monkeypatch.setattr(pack.Packer, "__init__", border)
     monkeypatch.setattr(pack.Packer, "pack", pack.Packer._pack_on_device)
-    monkeypatch.setattr(ledger, "enqueue", lambda self: setattr(self, "_room", 1 << 30))
+    monkeypatch.setattr(ledger, "rebuild_queue", lambda self: setattr(self, "_room", 1 << 30))
     monkeypatch.setattr(ledger, "refresh_strata", lambda self: setattr(self, "_liquid_was_empty", False))
 
 

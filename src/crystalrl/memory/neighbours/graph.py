@@ -53,7 +53,7 @@ class NeighbourGraph:
         self.built_for = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         """Experiences that each lane held when its index was built; 0: not yet."""
         self.added = torch.zeros_like(self.built_for)
-        """Experiences that have been added to each lane since then."""
+        """Experiences added to each lane since its index was built."""
         self.reach = torch.full((self.lanes,), self.capacity)
         """Slots below which everything lies that the index of each lane may name, on CPU."""
         self.active = torch.zeros(self.lanes, dtype=torch.bool)

@@ -29,7 +29,7 @@ class IndexState(NamedTuple):
     sizes: Tensor
     """int64[n]: slots in each inverted list."""
     ids: Tensor
-    """int64[m]: these slots, list by list."""
+    """int64[m]: the indexed slots, one inverted list after another."""
 
 
 class Index(Protocol):
@@ -60,7 +60,7 @@ class Brute:
     """
 
     group: ClassVar[int] = 64
-    """Adjacent slots of which the nearest stands for all at first."""
+    """Adjacent slots that form a group; the nearest represents it in the first pass."""
 
     def __init__(self, lanes: int, slots: int, size: int, device: torch.device) -> None:
         wide, self.spare = slots // self.group * self.group + self.group, slots
@@ -133,8 +133,8 @@ class Ivf:
     examined: ClassVar[int] = 2048
     """Vectors that a query is compared with."""
     pad_to: ClassVar[int] = 8
-    """Vectors are padded with zeros to a multiple of this: FAISS compares so many coordinates at once, and others one
-    by one, which takes several times as long."""
+    """Vectors are padded with zeros to a multiple of this. FAISS compares this many coordinates at once, and a rest
+    one by one, which takes several times as long."""
 
     def __init__(self, lanes: int, size: int) -> None:
         self.lanes, self.size, self.wide = lanes, size, -(-size // self.pad_to) * self.pad_to

@@ -18,14 +18,14 @@ class GraphTuning:
     similar: int = 10
     """Experiences within ε that a list names."""
     candidates: int = 64
-    """States from the index among which those are searched."""
+    """States from the index among which the experiences within ε are searched."""
     min_budget: int = 1024
-    """Half as many lists as there are unevaluated experiences are renewed in turn, but that number counts as at least
-    this …"""
+    """Lower bound of the budget: the number of unevaluated experiences. Half as many lists are renewed in turn."""
     max_budget: int = 1 << 14
-    """… and at most this."""
+    """Upper bound of the budget; see `min_budget`."""
     short_lists: Mapping[str, int] = field(default_factory=lambda: {"cpu": 4, "cuda": 1})
-    """Lists with fewer than k neighbours that are renewed in addition, per unit of that number; the shortest first."""
+    """Lists with fewer than k neighbours that are renewed in addition, the shortest first, in multiples of the
+    budget."""
     hints: int = 10
     """Neighbours of a new experience through whose reverse neighbours it finds the lists that should name it."""
     insert_at_once: int = 8

@@ -30,7 +30,7 @@ class View:
     due: Tensor
     """bool[L, 1], on the device: the lanes that are consolidated."""
     due_on_host: Tensor
-    """bool[L], the same on CPU."""
+    """bool[L], on CPU: the lanes that are consolidated."""
     width: Tensor
     """int64[L], on CPU: slots of each lane that count, whatever the other lanes hold."""
     consolidations: Tensor
@@ -40,7 +40,7 @@ class View:
 
     @property
     def slots(self) -> int:
-        """W."""
+        """W, the number of slots in view."""
         return self.phase.shape[1]
 
     @cached_property
