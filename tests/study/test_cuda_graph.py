@@ -42,7 +42,7 @@ def _without_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """Construction looks at values (keys, pinned buffers, the queue's room); steps must not."""
 
     def streams(self: Any, seeds: Any, device: Any = "cpu") -> None:
-        self.device, self.seeds, self._kernels = torch.device(device), Seeds(seeds), None
+        self.device, self.seeds, self._loops = torch.device(device), Seeds(seeds), None
         self.ticks = torch.zeros(len(Stream), dtype=torch.int64, device=device)
         self.keys = torch.zeros(len(Stream), len(self.seeds), dtype=torch.int64, device=device)
 
@@ -56,7 +56,7 @@ def _without_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random_module.Streams, "__init__", streams)
     monkeypatch.setattr(pack.Packer, "__init__", border)
     monkeypatch.setattr(pack.Packer, "pack", pack.Packer._pack_on_device)
-    monkeypatch.setattr(ledger, "enqueue", lambda self: setattr(self, "_room", 1 << 30))
+    monkeypatch.setattr(ledger, "rebuild_queue", lambda self: setattr(self, "_room", 1 << 30))
     monkeypatch.setattr(ledger, "refresh_strata", lambda self: setattr(self, "_liquid_was_empty", False))
 
 
