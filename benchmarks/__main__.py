@@ -45,7 +45,7 @@ def show() -> None:
         print(f"{name:18} {stored:7} {benchmark.about}")
 
 
-def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
+def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -58,12 +58,12 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     one.add_argument("--device", help="cpu or cuda, where the benchmark can use either")
     one.add_argument("--only", nargs="+", default=[], metavar="PART", help="measure only these parts")
     some = commands.add_parser("render", help="write stored results into the pages of docs/")
-    some.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], metavar="NAME", help="all, if none is named")
+    some.add_argument("names", nargs="*", metavar="NAME", help="all, if none is named")
     return parser.parse_args(arguments)
 
 
-def main() -> None:
-    options = parsed()
+def main(arguments: list[str] | None = None) -> None:
+    options = parsed(arguments)
     if options.command == "run":
         run(options)
     elif options.command == "list":

@@ -98,10 +98,6 @@ def phase_by_birth(memory: CrystalMemory) -> Tensor:
     return phases
 
 
-def consolidations(memory: CrystalMemory) -> int:
-    return int(memory.consolidations)
-
-
 def plan(memory: CrystalMemory, evaluate: Evaluate) -> Plan:
     """A consolidation up to the point where it changes the ledger; `memory.apply` does the rest."""
     snapshot = memory.snapshot()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,19 +15,49 @@ from crystalrl.cli import main
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+PAGES = [page.relative_to(DOCS) for page in sorted(DOCS.rglob("*.md"))]
 
 
-def test_the_blocks_of_the_pages_are_what_the_benchmarks_make_of_the_stored_results(tmp_path: Path) -> None:
-    shutil.copytree(DOCS, tmp_path, dirs_exist_ok=True)
-    render(BENCHMARKS, tmp_path)
-    for page in DOCS.rglob("*.md"):
-        assert (tmp_path / page.relative_to(DOCS)).read_text() == page.read_text(), page.name
+def emptied(page: str) -> str:
+    return BLOCK.sub(lambda block: f"<!-- {block[1]}, generated -->\n\n<!-- end -->", page)
 
 
-def test_every_block_on_a_page_belongs_to_a_benchmark() -> None:
-    known = {block for benchmark in BENCHMARKS.values() for block in benchmark.blocks}
-    found = {match[1] for page in DOCS.rglob("*.md") for match in BLOCK.finditer(page.read_text())}
-    assert found == known
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the pages, rendered after all generated blocks were emptied."""
+    docs = tmp_path_factory.mktemp("rendered") / "docs"
+    shutil.copytree(DOCS, docs)
+    for page in PAGES:
+        (docs / page).write_text(emptied((docs / page).read_text()))
+    (docs / "figures" / "sb3-continual.png").unlink()
+    render(BENCHMARKS, docs)
+    return docs
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_a_page_is_what_the_stored_results_make_it(page: Path, rendered: Path) -> None:
+    assert (rendered / page).read_text() == (DOCS / page).read_text()
+
+
+def test_figures_are_drawn_from_the_stored_results(rendered: Path) -> None:
+    for benchmark in BENCHMARKS.values():
+        assert all((rendered / figure).exists() and (DOCS / figure).exists() for figure in benchmark.figures)
+
+
+def test_every_block_is_on_one_page_and_every_marker_names_a_block() -> None:
+    markers = Counter(
+        name for page in PAGES for name in re.findall(r"<!-- (\S+), generated -->", (DOCS / page).read_text())
+    )
+    blocks = [name for benchmark in BENCHMARKS.values() for name in benchmark.blocks]
+    assert markers == Counter(blocks)
+
+
+def test_only_the_named_benchmarks_are_rendered(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text(emptied((DOCS / "interference.md").read_text()))
+    render(BENCHMARKS, tmp_path, ["contexts"])
+    page = (tmp_path / "page.md").read_text()
+    assert "effective number" in page
+    assert "flagged, p = .01" not in page
 
 
 @pytest.mark.slow

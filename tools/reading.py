@@ -111,7 +111,9 @@ def returns_in(steps: list[Step]) -> Iterator[str]:
     opened: set[str] = set()
     last = ""
     for step, caller in callers_of(steps):
-        if caller is not None and step.path in opened and step.path not in (last, caller.path):
+        if caller is None:  # a new call by the user: reading begins again
+            opened = set()
+        elif step.path in opened and step.path not in (last, caller.path):
             yield str(step)
         opened.add(step.path)
         last = step.path

@@ -77,10 +77,10 @@ memory/crystal/memory.py::CrystalMemory.consolidate
         memory/crystal/phases.py::_rank
     memory/crystal/consolidate.py::_like
   memory/crystal/memory.py::CrystalMemory.apply
-    memory/crystal/consolidate.py::write
 """
 CONSOLIDATION_CONTRACTS = """
-# the critic, in chunks, its answers checked; visits to cells; the ledger; the report
+# the critic, in chunks, its answers checked; visits to cells; the ledger; targets of anchors; the report
+memory/crystal/anchors.py
 memory/crystal/evaluate.py::evaluate_all
 memory/crystal/novelty.py
 memory/crystal/ledger.py
@@ -134,23 +134,23 @@ methods/base.py::Method
         420,
         """
 memory/crystal/memory.py::CrystalMemory.add
-  memory/crystal/memory.py::CrystalMemory._width
   memory/crystal/memory.py::CrystalMemory._flag
   memory/crystal/memory.py::CrystalMemory._add_crystallized
   memory/base.py::ReplayMemory.add
-    memory/base.py::ReplayMemory._add_single
-      memory/crystal/ledger.py::CrystalLedger.add_one
+    memory/base.py::ReplayMemory._recording
+    memory/base.py::ReplayMemory._width
+    memory/base.py::ReplayMemory._write_single
     memory/base.py::ReplayMemory._add_rows
-      memory/base.py::ReplayMemory._mask
       memory/base.py::ReplayMemory._outer
       memory/base.py::ReplayMemory._outer_windows
       memory/base.py::ReplayMemory._store
         memory/crystal/ledger.py::CrystalLedger.allocate
     memory/crystal/ledger.py::CrystalLedger.commit
-  memory/crystal/ledger.py::CrystalLedger.reserve
-    memory/crystal/ledger.py::CrystalLedger.rebuild_queue
-      memory/crystal/ledger.py::CrystalLedger.phase
-    memory/crystal/ledger.py::CrystalLedger.refresh_strata
+    memory/crystal/ledger.py::CrystalLedger.add_one
+    memory/crystal/ledger.py::CrystalLedger.reserve
+      memory/crystal/ledger.py::CrystalLedger.rebuild_queue
+        memory/crystal/ledger.py::CrystalLedger.phase
+      memory/crystal/ledger.py::CrystalLedger.refresh_strata
 memory/crystal/memory.py::CrystalMemory.sample
   memory/base.py::ReplayMemory._refuse_size
     memory/crystal/ledger.py::CrystalLedger.count
@@ -167,8 +167,9 @@ memory/base.py::ReplayMemory.update
         contracts="""
 # the targets of anchors
 memory/crystal/anchors.py::Anchors
-# the input, checked
+# the input, checked; which slots may be overwritten
 memory/crystal/inputs.py
+memory/crystal/write_order.py
 """,
     ),
     "consolidation": Walk(
@@ -273,10 +274,10 @@ cli/__init__.py::main
         study/execution.py::execute
           study/execution.py::pending
           study/run.py::Trainer.__init__
-            study/registry.py::make_suite
-            study/registry.py::make_agent
-            study/registry.py::make_memory
-            study/registry.py::make_method
+            study/build.py::make_suite
+            study/build.py::make_agent
+            study/build.py::make_memory
+            study/build.py::make_method
           study/execution.py::recorded
     cli/__init__.py::_list
       cli/__init__.py::_about
@@ -304,12 +305,10 @@ study/execution.py::execute_ray
 # what is built
 study/run.py::Trainer
 study/run.py::run
-study/registry.py::MemoryKind
 study/registry.py::Kind
 study/cuda_graph.py
 suites/
 methods/
-memory/
 """,
     ),
 }

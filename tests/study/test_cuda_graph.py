@@ -9,6 +9,7 @@ from torch.utils._pytree import tree_leaves
 
 from crystalrl import random as random_module
 from crystalrl.agents import DQN, SAC, TD3, DQNParams, Rainbow, RainbowParams, SACParams, Spaces, TD3Params
+from crystalrl.memory import CrystalMemory
 from crystalrl.memory.crystal import ledger as crystal_ledger
 from crystalrl.memory.storage import pack
 from crystalrl.random import Stream
@@ -53,6 +54,7 @@ def _without_values(monkeypatch: pytest.MonkeyPatch) -> None:
         self._shapes = {field: [(*lead, *f.shape) for lead in self._lead] for field, f in layout.fields.items()}
 
     ledger = crystal_ledger.CrystalLedger
+    monkeypatch.setattr(CrystalMemory, "exact_up_to", {"meta": 16_384})
     monkeypatch.setattr(random_module.Streams, "__init__", streams)
     monkeypatch.setattr(pack.Packer, "__init__", border)
     monkeypatch.setattr(pack.Packer, "pack", pack.Packer._pack_on_device)

@@ -22,6 +22,7 @@ def test_a_walk_stays_within_its_goal(name: str, package: Package) -> None:
     walk, found = WALKS[name], measure(WALKS[name], package, CONTRACTS)
     assert len(found.files) <= walk.files, found.files
     assert found.lines <= walk.lines
+    assert found.returns == []
 
 
 @pytest.mark.parametrize("name", WALKS)

@@ -34,7 +34,6 @@ class ReplayMemory:
     """
 
     params: object = None
-    """Settings of the ledger: a dataclass, or None."""
     ledger: Ledger
     kinds: ClassVar[dict[str, type[ReplayMemory]]] = {}
     """Memory classes by the name that files carry."""
@@ -80,8 +79,8 @@ class ReplayMemory:
     def __repr__(self) -> str:
         lanes = "" if self.spec.lanes is None else f", lanes={self.lanes}"
         extra = "" if self.params is None else f", {self.params}"
-        filled = f"{len(self):,} of {self.capacity:,}"
-        return f"{type(self).__name__}({filled}, obs={self.spec.obs}, action={self.spec.action}{lanes}{extra})"
+        held = f"{len(self):,} of {self.capacity:,}"
+        return f"{type(self).__name__}({held}, obs={self.spec.obs}, action={self.spec.action}{lanes}{extra})"
 
     @property
     def due(self) -> bool:
@@ -100,21 +99,32 @@ class ReplayMemory:
         result is int64 of that shape; with n-step returns it has one more axis of size n, because the end of an episode
         closes n windows.
         """
+        if not self._recording:
+            self.ledger.reserve(self._width)  # an error here comes before anything has changed
         rows = self.packer.pack(transition)
         if self._single and valid is None:
-            return self._add_single()
+            self._numpy_time += 1  # before the slot is allocated, as with several lanes
+            return self._write_single(self.ledger.add_one())
         return self._add_rows(rows, valid, self.ledger.commit)
 
-    def _add_single(self) -> Tensor:
+    @property
+    def _width(self) -> int:
+        """Slots that one call may write in each lane."""
+        return self.spec.envs * self.spec.n_step
+
+    @property
+    def _recording(self) -> bool:
+        """Whether a CUDA graph is being recorded: then the host's part waits for `reserve`."""
+        return self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+    def _write_single(self, slot: int) -> Tensor:
         """The common case, without tensors: one lane, one environment, one step, on CPU."""
-        self._numpy_time += 1  # before the slot is allocated, as with several lanes
-        slot = self.ledger.add_one()
         if slot >= 0:
             self.arena.write_one(self.packer.scratch_row, slot)
         return torch.from_numpy(np.array(slot if self.spec.lanes is None else [[slot]]))
 
     def _add_rows(self, rows: Tensor, valid: ArrayLike | None, commit: Callable[[Tensor], None]) -> Tensor:
-        mask = self._all_valid if valid is None else self._mask("valid", valid)
+        mask = self._all_valid if valid is None else self.packer.mask("valid", valid)
         closed, real = (rows, mask) if self.windows is None else self.windows.push(rows, mask)
         self.time += self.spec.envs if valid is None else mask.sum(-1)
         slots = self._store(closed, real, commit)
@@ -130,6 +140,7 @@ class ReplayMemory:
         """The host's part of `add`. `add` does it itself, unless a CUDA graph is being recorded: call this before each
         replay of a recorded `add`.
         """
+        self.ledger.reserve(self._width)
 
     def end_episode(self, ended: ArrayLike | None = None, episode_return: ArrayLike | None = None) -> Tensor:
         """Close the open n-step windows of the environments that `ended` (None: all) as truncated.
@@ -139,10 +150,12 @@ class ReplayMemory:
         mask = self._ended_mask(ended)
         if self.windows is None:
             return self._outer(torch.full(mask.shape, -1, device=self.device))
+        if not self._recording:
+            self.ledger.reserve(self._width)
         return self._outer_windows(self._store(*self.windows.flush(mask), self.ledger.commit))
 
     def _ended_mask(self, ended: ArrayLike | None) -> Tensor:
-        return self._all_valid if ended is None else self._mask("ended", ended)
+        return self._all_valid if ended is None else self.packer.mask("ended", ended)
 
     def _outer(self, inner: Tensor) -> Tensor:
         """[L, E, …] → the shape the user has."""
@@ -152,15 +165,6 @@ class ReplayMemory:
 
     def _outer_windows(self, slots: Tensor) -> Tensor:
         return self._outer(slots.unflatten(1, (self.spec.envs, self.spec.n_step)))
-
-    def _mask(self, name: str, value: ArrayLike) -> Tensor:
-        mask = torch.as_tensor(value, device=self.device)
-        wanted = (self.lanes, self.spec.envs) if self.spec.lanes is not None else (self.spec.envs,)
-        if tuple(mask.shape) != wanted and not (self.spec.lanes is None and self.spec.envs == 1 and mask.dim() == 0):
-            raise ValueError(f"{name}: wanted shape {wanted}, got {tuple(mask.shape)}")
-        if mask.dtype != torch.bool:
-            raise TypeError(f"{name}: wanted booleans, got {mask.dtype}")
-        return mask.reshape(self.lanes, self.spec.envs)
 
     def sample(self, size: int) -> Batch:
         """Draw `size` experiences per lane, with replacement."""
@@ -173,9 +177,7 @@ class ReplayMemory:
             raise ValueError(f"size: wanted a whole number from 1 to the capacity {self.capacity}, got {size!r}")
         if self._filled:
             return
-        count = self.ledger.count
-        if not bool((count > 0).all()):
-            empty = [lane for lane, n in enumerate(count.tolist()) if n == 0]
+        if empty := [lane for lane, count in enumerate(self.ledger.count.tolist()) if count == 0]:
             where = "" if self.spec.lanes is None else f" in lanes {empty[:8]}"
             raise ValueError(f"sample: wanted at least one stored experience, got an empty memory{where}")
         self._filled = True  # experiences are replaced, never withdrawn: no need to look again until `clear`

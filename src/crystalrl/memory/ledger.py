@@ -30,6 +30,9 @@ class Ledger(Protocol):
 
     @property
     def nbytes(self) -> int: ...
+    def reserve(self, width: int) -> None:
+        """Make sure that `width` slots of each lane can be allocated next; an error, with nothing changed, if not."""
+
     def allocate(self, valid: Tensor) -> Tensor:
         """Slots int64[L, M] for new experiences, in order; −1 where valid bool[L, M] is False or it is not kept."""
 
@@ -85,6 +88,9 @@ class CountedLedger:
     @property
     def nbytes(self) -> int:
         return self.number.nbytes
+
+    def reserve(self, width: int) -> None:
+        pass
 
     def commit(self, slots: Tensor) -> None:
         pass

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any
 
-import torch
-
-from crystalrl.agents import DQN, SAC, TD3, Agent, DQNParams, Rainbow, RainbowParams, SACParams, Spaces, TD3Params
+from crystalrl.agents import DQN, SAC, TD3, DQNParams, Rainbow, RainbowParams, SACParams, TD3Params
 from crystalrl.memory import CrystalMemory, PrioritizedMemory, ReservoirMemory, UniformMemory
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.prioritized import PrioritizedParams
 from crystalrl.memory.reservoir import ReservoirParams
 from crystalrl.memory.storage.spec import Shape, StorageOptions
-from crystalrl.methods import EWC, Distill, DistillParams, EWCParams, Method
+from crystalrl.methods import DistillParams, EWCParams
 from crystalrl.params import CrystalParams
-from crystalrl.random import Streams
 from crystalrl.study.spec import RunSpec, unknown
 from crystalrl.suites import classic
-from crystalrl.suites.base import Suite
-from crystalrl.suites.nav import Nav, NavName
+from crystalrl.suites.nav import NavName
 
 Values = Mapping[str, Any]
 
@@ -228,41 +224,3 @@ def check_suite(name: str) -> None:
 def suite_note(name: str) -> str:
     """What the tasks and the score of a suite are, in a sentence or two."""
     return SUITE_NOTES[re.split("[-:]", name)[0]]
-
-
-def make_suite(name: str, seeds: Sequence[int], device: torch.device) -> Suite:
-    """The tasks of all lanes."""
-    return Nav(name, seeds, device) if name.startswith("nav-") else classic.suite(name, seeds, device)
-
-
-def make_agent(spec: RunSpec, suite: Suite, streams: Streams, values: Values) -> Agent:
-    """The agents of all lanes."""
-    kind = AGENTS[spec.agent]
-    made: Agent = kind.agent(Spaces(suite.obs, suite.action, len(set(suite.tasks))), kind.params(**values), streams)
-    return made
-
-
-def make_method(spec: RunSpec, agent: Agent, memory: ReplayMemory, values: Values) -> Method:
-    """The method, attached to agent and memory."""
-    if spec.method == "ewc":
-        return EWC(agent, EWCParams(**values), Streams(memory.streams.seeds.tolist(), memory.device))
-    if spec.method == "distill":
-        return Distill(agent, memory, DistillParams(**values))
-    return Method()
-
-
-def make_memory(spec: RunSpec, suite: Suite, agent: Agent, values: Values) -> ReplayMemory:
-    """The memories of all lanes, with the sizes of the suite and the discounting of the agent."""
-    storage: StorageOptions = {
-        "obs": suite.obs,
-        "obs_dtype": suite.obs_dtype,
-        "action": suite.action,
-        "lanes": len(agent.theta),
-        "envs": spec.envs,
-        "gamma": agent.params.gamma,
-        "n_step": agent.params.n_step,
-        "context": suite.context,
-        "seed": agent.streams.seeds.tolist(),
-        "device": agent.theta.device,
-    }
-    return MEMORIES[spec.memory].build(spec.capacity, spec.preset, values, storage, agent.anchors)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.random import Streams
-from crystalrl.study import registry
+from crystalrl.study import build
 from crystalrl.study.cuda_graph import Captured
 from crystalrl.study.plan import Group
 from crystalrl.suites.base import Policy, every_stage, load_world, world_state
@@ -72,12 +72,12 @@ class Trainer:
     def __init__(self, group: Group, device: torch.device) -> None:
         spec, seeds = group.spec, [lane.seed for lane in group.lanes]
         self.spec, self.device, self.group = spec, device, group
-        self.suite = registry.make_suite(spec.suite, seeds, device)
+        self.suite = build.make_suite(spec.suite, seeds, device)
         self.world = self.suite.world(spec.envs)
-        self.agent = registry.make_agent(spec, self.suite, Streams(seeds, device), group.values["agent_params"])
-        memory = registry.make_memory(spec, self.suite, self.agent, group.values["params"])
+        self.agent = build.make_agent(spec, self.suite, Streams(seeds, device), group.values["agent_params"])
+        memory = build.make_memory(spec, self.suite, self.agent, group.values["params"])
         self.memory: Memory = memory
-        self.method = registry.make_method(spec, self.agent, memory, group.values["method_params"])
+        self.method = build.make_method(spec, self.agent, memory, group.values["method_params"])
         self.evaluator = self.suite.evaluator(spec.episodes)
         self.schedule = torch.tensor([lane.stages for lane in group.lanes], device=device)
         """int64[L, K]: the stages of every lane, in training order."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from benchmarks.contexts import LAYOUTS, fifty, redefine
+from benchmarks.contexts import ANCHORED, LAYOUTS, fifty, redefine
 from crystalrl import CrystalParams
 
 
@@ -18,7 +20,7 @@ def test_redefining_a_context_melts_its_crystals_and_spares_the_others() -> None
 
 def test_without_interference_nothing_melts() -> None:
     """But for the few that a full store drops."""
-    run = redefine(0, interference="none")
+    run = redefine(0, params=replace(ANCHORED, interference="none"))
     assert run["of those melted"] <= 0.05 * run["crystals of the other context"]
     assert run["of them melted"] <= 0.05 * run["contradicted crystals"]
 

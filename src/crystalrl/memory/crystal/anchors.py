@@ -50,6 +50,12 @@ class Anchors(dict[str, Tensor]):
             out[name] = Anchor(target, strength)
         return out
 
+    def rewrite(self, planned: Mapping[str, Tensor], kept: Tensor) -> None:
+        """Targets [L, W, …] by name for the first W slots, where kept bool[L, W]."""
+        for name, anchor in self.items():
+            own = anchor[:, : kept.shape[1]]
+            own.copy_(torch.where(kept.view(*kept.shape, *([1] * (own.dim() - 2))), planned[name], own))
+
     def pull(self, c: Tensor, flags: Tensor) -> Tensor:
         """float32[L, N]: total strength of the anchors of each experience."""
         strength = torch.zeros_like(c)

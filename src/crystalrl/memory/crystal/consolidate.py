@@ -1,8 +1,8 @@
-"""Consolidation (Algorithm 1): from a snapshot, the critic's answers and the neighbours to a plan, and its writing.
+"""Consolidation (Algorithm 1): from a snapshot, the critic's answers and the neighbours to a plan.
 
 `plan` is a pure function: it computes utility, interference, the step of c, the anchors and the phases, and changes
-nothing. `write` stores a plan. A critic that fails therefore leaves the memory as it was, and planning may run in
-another thread while learning continues (`memory.crystal.background`).
+nothing. `CrystalMemory.apply` writes the plan. A critic that fails therefore leaves the memory as it was, and planning
+may run in another thread while learning continues (`memory.crystal.background`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from torch import Tensor
 
 from crystalrl import dynamics
 from crystalrl.dynamics import EMPTY
-from crystalrl.memory.crystal.anchors import Anchors
 from crystalrl.memory.crystal.evaluate import Critique
-from crystalrl.memory.crystal.ledger import EVALUATED, PINNED, CrystalLedger, since
-from crystalrl.memory.crystal.novelty import Grid, find_visits, masked_quantile, visit_counts
+from crystalrl.memory.crystal.ledger import EVALUATED, since
+from crystalrl.memory.crystal.novelty import find_visits, masked_quantile, visit_counts
 from crystalrl.memory.crystal.phases import move
 from crystalrl.memory.crystal.snapshot import Columns, Plan, Snapshot
 from crystalrl.memory.neighbours.exact import Near, moments, total
@@ -68,27 +67,6 @@ def plan(snapshot: Snapshot, critic: Critique, nearby: Neighbourhood) -> Plan:
     values = {"clipped": clipped, "epsilon": nearby.epsilon[:, 0], "delta_r": nearby.delta_r[:, 0], "time_step": step}
     values |= {"contradicted": flagged.sum(-1), "evaluated": chosen.sum(-1), **moves.counts}
     return Plan(snapshot, columns, moves.phase, anchors, visits, values, stages.seconds, notes)
-
-
-def write(plan: Plan, ledger: CrystalLedger, anchors: Anchors, grid: Grid) -> None:
-    """Write what was planned. Slots rewritten since the snapshot stay as they are."""
-    snapshot = plan.snapshot
-    seen = slice(None), slice(snapshot.slots)
-    kept = snapshot.due & (ledger.generation[seen] == snapshot.generation)
-    pinned = ledger.flags[seen] & PINNED
-    columns = replace(plan.columns, flags=(plan.columns.flags & ~PINNED) | pinned)
-    for name in Columns.names():
-        column = getattr(ledger, name)[seen]
-        column.copy_(torch.where(kept, getattr(columns, name), column))
-    phase = ledger.phase
-    rescued = (plan.phase == EMPTY) & (pinned > 0)  # pinned after it was planned
-    phase[seen] = torch.where(kept & ~rescued, plan.phase, phase[seen])
-    for name, anchor in anchors.items():
-        anchor[seen].copy_(torch.where(_like(kept, anchor), plan.anchors[name], anchor[seen]))
-    grid.count_visits(plan.visits, kept)
-    touched = torch.zeros_like(phase, dtype=torch.bool)
-    touched[seen] = kept
-    ledger.relabel(phase, touched)
 
 
 def scaled_error(error: Tensor, occupied: Tensor, scale: Literal["median", "q95"]) -> tuple[Tensor, Tensor]:

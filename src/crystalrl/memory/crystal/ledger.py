@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -9,6 +11,7 @@ from crystalrl.backends import backend_for
 from crystalrl.backends.protocols import SlotColumns, Weighting
 from crystalrl.dynamics import CRYSTAL, EMPTY, GLASS, LIQUID
 from crystalrl.lanes import per_lane
+from crystalrl.memory.crystal.write_order import write_order
 from crystalrl.memory.sampling.priority import LossGate, PriorityRule, annealed
 from crystalrl.memory.sampling.strata import BatchStrata
 from crystalrl.memory.sampling.sum_tree import SumTree
@@ -23,13 +26,8 @@ WEIGHTING = (Weighting.BASE, Weighting.BASE_ROOT_C, Weighting.C)
 TINY = 1e-6
 """Added to |TD error| in draw weights, so that an experience without TD error can still be drawn."""
 STORED_LANES = {
-    "number": "number",
-    "highest": "max_priority",
-    "filled": "filled",
-    "queue": "queue",
-    "head": "head",
-    "tail": "tail",
-}
+    "number": "number", "highest": "max_priority", "filled": "filled", "queue": "queue", "head": "head", "tail": "tail",
+}  # fmt: skip
 """Stored name → attribute, of the tensors that belong to lanes."""
 STORED_SLOTS: dict[str, str] = {"suspicion": "interference"}
 """Stored name → attribute, of the columns whose names differ."""
@@ -152,18 +150,11 @@ class CrystalLedger:
 
     def rebuild_queue(self) -> None:
         """List the slots that may be written. Doing it early does not change their order."""
-        phase = self.phase
-        free, pinned = phase == EMPTY, (self.flags & PINNED) > 0
-        writable = free | ((phase == LIQUID) & ~pinned)
-        unevaluated = (self.flags & EVALUATED) == 0
-        rank = torch.where(free, -2.0, torch.where(unevaluated, 2.0, self.utility.to(torch.float64)))
-        rank = torch.where(writable, rank, torch.inf)
-        age = torch.where(free, torch.arange(self.slots, device=free.device), self.birth)
-        by_age = age.argsort(dim=1, stable=True)
-        order = rank.gather(1, by_age).argsort(dim=1, stable=True)
-        self.queue.copy_(by_age.gather(1, order))
+        pinned, unevaluated = (self.flags & PINNED) > 0, (self.flags & EVALUATED) == 0
+        order, count = write_order(self.phase, pinned, unevaluated, self.utility, self.birth)
+        self.queue.copy_(order)
         self.head.zero_()
-        self.tail.copy_(writable.sum(-1))
+        self.tail.copy_(count)
         self._room = int(self.tail.min())
 
     def reserve(self, width: int) -> None:
@@ -209,6 +200,26 @@ class CrystalLedger:
 
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
         self.tree.learn(slots, magnitude, self.rule)
+
+    def rewrite(self, columns: Mapping[str, Tensor], phase: Tensor, due: Tensor, generation: Tensor) -> Tensor:
+        """Write what a consolidation of the lanes due bool[L, 1] planned for the first W slots, and phases uint8[L, W].
+
+        Slots rewritten since, whose generation is no longer int32[L, W], stay as they are, and what was pinned since is
+        not evicted. Returns the slots that were written, bool[L, W].
+        """
+        seen = slice(None), slice(phase.shape[1])
+        kept = due & (self.generation[seen] == generation)
+        pinned = self.flags[seen] & PINNED
+        columns = {**columns, "flags": (columns["flags"] & ~PINNED) | pinned}
+        for name, planned in columns.items():
+            column = getattr(self, name)[seen]
+            column.copy_(torch.where(kept, planned, column))
+        phases, touched = self.phase, torch.zeros(self.lanes, self.slots, dtype=torch.bool, device=phase.device)
+        rescued = (phase == EMPTY) & (pinned > 0)
+        phases[seen] = torch.where(kept & ~rescued, phase, phases[seen])
+        touched[seen] = kept
+        self.relabel(phases, touched)
+        return kept
 
     def relabel(self, phase: Tensor, touched: Tensor) -> None:
         """Phases uint8[L, N] after a consolidation of the slots bool[L, N] (or lanes [L, 1]), which now are evaluated.

@@ -14,7 +14,7 @@ from crystalrl.lanes import per_lane
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.crystal import report
 from crystalrl.memory.crystal.anchors import Anchors
-from crystalrl.memory.crystal.consolidate import plan, write
+from crystalrl.memory.crystal.consolidate import plan
 from crystalrl.memory.crystal.contents import contents
 from crystalrl.memory.crystal.episode_boost import boost
 from crystalrl.memory.crystal.evaluate import evaluate_all
@@ -101,11 +101,6 @@ class CrystalMemory(ReplayMemory):
                 f"capacity: wanted at least envs × n_step = {self._width} liquid slots, got {liquid} of {self.capacity}"
             )
 
-    @property
-    def _width(self) -> int:
-        """Slots that one call may write."""
-        return self.spec.envs * self.spec.n_step
-
     @classmethod
     def _restore(cls, storage: dict[str, Any], params: dict[str, Any]) -> Self:
         if params["features"]:
@@ -126,14 +121,11 @@ class CrystalMemory(ReplayMemory):
         `crystallization` (a number, or one per environment) is the initial c: 0, or more for demonstrations that are
         trusted from the start.
         """
-        recording = self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-        if not recording:
-            self.ledger.reserve(self._width)  # an error here comes before anything has changed
         if crystallization is None:
             slots = super().add(transition, valid=valid)
         else:
             slots = self._add_crystallized(transition, valid, checked_c(self.spec, crystallization))
-        if not recording:
+        if not self._recording:
             self._steps += self.spec.envs
         if self.params.every_episode:
             ended = self._flag(transition.terminated) | self._flag(transition.truncated)
@@ -141,6 +133,8 @@ class CrystalMemory(ReplayMemory):
         return slots
 
     def _add_crystallized(self, transition: Transition, valid: ArrayLike | None, c: Tensor) -> Tensor:
+        if not self._recording:
+            self.ledger.reserve(self._width)
         rows = self.packer.pack(transition)
         slots = self._add_rows(rows, valid, lambda slots: self.ledger.commit(slots, c))
         self.ledger.refresh_strata()  # glass or crystal may have appeared, liquid may be gone
@@ -152,7 +146,7 @@ class CrystalMemory(ReplayMemory):
         return given.reshape(self.lanes, -1) if given.dim() else given.reshape(1, 1)
 
     def reserve(self) -> None:
-        self.ledger.reserve(self._width)
+        super().reserve()
         self._steps += self.spec.envs
 
     def reserve_slots(self, count: int) -> Tensor:
@@ -180,8 +174,6 @@ class CrystalMemory(ReplayMemory):
         The boost is the return over the largest possible return, R_max/(1 − γ) (Algorithm 3), clipped to [0, 1].
         """
         returns = None if episode_return is None else checked_return(self.spec, episode_return)
-        if self.windows is not None:
-            self.ledger.reserve(self._width)
         slots = super().end_episode(ended, episode_return)
         mask = self._ended_mask(ended)
         if self.params.every_episode:
@@ -250,7 +242,9 @@ class CrystalMemory(ReplayMemory):
             raise RuntimeError(
                 "apply: wanted the plan of the next consolidation, got one from before another was applied"
             )
-        write(plan, self.ledger, self.anchors, self.grid)
+        kept = self.ledger.rewrite(vars(plan.columns), plan.phase, snapshot.due, snapshot.generation)
+        self.anchors.rewrite(plan.anchors, kept)
+        self.grid.count_visits(plan.visits, kept)
         self.neighbours = plan.neighbours or self.neighbours
         self._filled = False  # eviction may have emptied a lane
         self.ended &= ~snapshot.clock.episode_ended

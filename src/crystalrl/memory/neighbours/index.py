@@ -133,7 +133,7 @@ class Ivf:
     examined: ClassVar[int] = 2048
     """Vectors that a query is compared with."""
     pad_to: ClassVar[int] = 8
-    """Vectors are padded with zeros to a multiple of this. FAISS compares this many coordinates at once, and a remainder
+    """Vectors are padded with zeros to a multiple of this. FAISS compares this many coordinates at once, and a rest
     one by one, which takes several times as long."""
 
     def __init__(self, lanes: int, size: int) -> None:

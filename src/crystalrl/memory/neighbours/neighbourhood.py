@@ -31,6 +31,7 @@ class Neighbourhood(Found):
     view: View
     features: Features
     graph: NeighbourGraph | None
+    """None: no lane keeps lists."""
 
     def successor_distance(self, other: Tensor) -> Tensor:
         """float32[L, W]: distance of each successor state to the state of slot other int64[L, W], in standard
@@ -43,7 +44,7 @@ class Neighbourhood(Found):
         return torch.where(self.graph.active.to(other.device)[:, None], listed, self._measured(other))
 
     def _measured(self, other: Tensor) -> Tensor:
-        """The same where no lists, with their own deviations, are kept."""
+        """`successor_distance` of lanes without lists, in deviations of everything that they store now."""
         state, successor = (self.features.states(self.view.fields[role]) for role in ("obs", "next_obs"))
         deviation = moments(state, self.view.occupied, self.view.block)[1]
         there = state.gather(1, other[..., None].expand_as(state))
@@ -103,12 +104,12 @@ class Neighbours:
         return NeighbourGraph(self.params, self.features, arena, self.scales, self.backend, self.tuning)
 
     def detached(self) -> Neighbours:
-        """A twin that takes the graph along, for another thread to refresh; this one is without until `attach`."""
+        """A copy that takes the graph over, for another thread to refresh; this one has none until `attach`."""
         twin, self.graph = copy(self), None
         return twin
 
     def attach(self, twin: Neighbours) -> None:
-        """Take the graph back."""
+        """Take the graph back from a detached copy."""
         self.graph = twin.graph
 
     def copied(self, arena: AnyArena) -> Neighbours:

@@ -151,6 +151,17 @@ class Packer:
         torch.mul(~terminated, self.spec.gamma, out=columns["discount"])
         return rows
 
+    def mask(self, name: str, value: ArrayLike) -> Tensor:
+        """A boolean per environment, checked, as bool[L, E] on the arena's device."""
+        mask = torch.as_tensor(value, device=self.device)
+        spec = self.spec
+        wanted = (self.lanes, spec.envs) if spec.lanes is not None else (spec.envs,)
+        if tuple(mask.shape) != wanted and not (spec.lanes is None and spec.envs == 1 and mask.dim() == 0):
+            raise ValueError(f"{name}: wanted shape {wanted}, got {tuple(mask.shape)}")
+        if mask.dtype != torch.bool:
+            raise TypeError(f"{name}: wanted booleans, got {mask.dtype}")
+        return mask.reshape(self.lanes, spec.envs)
+
     def check(self) -> None:
         """Raise if a value that is not finite, or an unknown action, was given on CUDA (this synchronises)."""
         if self.device.type == "cuda" and bool(self.corrupt):

@@ -1,0 +1,56 @@
+"""The parts of a run, built from its spec."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from crystalrl.agents import Agent, Spaces
+from crystalrl.memory.base import ReplayMemory
+from crystalrl.memory.storage.spec import StorageOptions
+from crystalrl.methods import EWC, Distill, DistillParams, EWCParams, Method
+from crystalrl.random import Streams
+from crystalrl.study.registry import AGENTS, MEMORIES, Values
+from crystalrl.study.spec import RunSpec
+from crystalrl.suites import classic
+from crystalrl.suites.base import Suite
+from crystalrl.suites.nav import Nav
+
+
+def make_suite(name: str, seeds: Sequence[int], device: torch.device) -> Suite:
+    """The tasks of all lanes."""
+    return Nav(name, seeds, device) if name.startswith("nav-") else classic.suite(name, seeds, device)
+
+
+def make_agent(spec: RunSpec, suite: Suite, streams: Streams, values: Values) -> Agent:
+    """The agents of all lanes."""
+    kind = AGENTS[spec.agent]
+    made: Agent = kind.agent(Spaces(suite.obs, suite.action, len(set(suite.tasks))), kind.params(**values), streams)
+    return made
+
+
+def make_method(spec: RunSpec, agent: Agent, memory: ReplayMemory, values: Values) -> Method:
+    """The method, attached to agent and memory."""
+    if spec.method == "ewc":
+        return EWC(agent, EWCParams(**values), Streams(memory.streams.seeds.tolist(), memory.device))
+    if spec.method == "distill":
+        return Distill(agent, memory, DistillParams(**values))
+    return Method()
+
+
+def make_memory(spec: RunSpec, suite: Suite, agent: Agent, values: Values) -> ReplayMemory:
+    """The memories of all lanes, with the sizes of the suite and the discounting of the agent."""
+    storage: StorageOptions = {
+        "obs": suite.obs,
+        "obs_dtype": suite.obs_dtype,
+        "action": suite.action,
+        "lanes": len(agent.theta),
+        "envs": spec.envs,
+        "gamma": agent.params.gamma,
+        "n_step": agent.params.n_step,
+        "context": suite.context,
+        "seed": agent.streams.seeds.tolist(),
+        "device": agent.theta.device,
+    }
+    return MEMORIES[spec.memory].build(spec.capacity, spec.preset, values, storage, agent.anchors)

@@ -1,0 +1,93 @@
+"""The benchmark harness: its timer, its results, its command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.harness.results import RESULTS, Setting, in_parts, load
+from benchmarks.harness.timing import Job, excess, interleaved, medians, ratio
+from benchmarks.libraries.learning import compare
+from benchmarks.registry import BENCHMARKS
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_every_benchmark_is_listed_with_what_is_stored(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["list"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(BENCHMARKS)
+    assert [line.split()[0] for line in lines if line.split()[1] != "stored"] == ["cuda-profile"]
+
+
+def test_every_stored_result_belongs_to_a_benchmark() -> None:
+    """Published numbers of others are the exception."""
+    files = [benchmark.file for benchmark in BENCHMARKS.values()]
+    assert len(files) == len(set(files))
+    assert {path.stem for path in RESULTS.glob("*.json")} - set(files) == {"halfcheetah_published"}
+
+
+def test_jobs_take_turns_in_the_same_order_and_time_counts_per_call() -> None:
+    called: list[str] = []
+    ticks = count()
+    jobs = {"one": Job(lambda: called.append("one"), 2), "two": Job(lambda: called.append("two"))}
+    times = interleaved(jobs, 3, lambda: float(next(ticks)), warmup=1)
+    assert called == ["one", "one", "two"] * 4
+    assert times == {"one": [0.5] * 3, "two": [1.0] * 3}
+    assert medians(times, 1e-3) == {"one": 500, "two": 1000}
+
+
+def test_alternatives_are_compared_within_a_round() -> None:
+    slow, fast = [2.0, 20.0, 3.0], [1.0, 10.0, 1.0]
+    assert ratio(slow, fast) == 2
+    assert excess(slow, fast) == 2
+
+
+def test_parts_add_to_the_result_and_others_stay() -> None:
+    parts = {"a": lambda: {"a": 1}, "b": lambda: {"b": 2}}
+    assert [dict(result) for result in in_parts(Setting(), parts)] == [{"a": 1}, {"a": 1, "b": 2}]
+    setting = Setting(only=("b",), stored={"a": 0, "b": 0})
+    assert list(in_parts(setting, parts)) == [{"a": 0, "b": 2}]
+    with pytest.raises(ValueError, match="only: wanted some of a, b, got c"):
+        next(in_parts(Setting(only=("c",)), parts))
+
+
+def test_a_comparison_continues_where_it_stopped() -> None:
+    keys = [("DQN", buffer, seed) for seed in range(2) for buffer in ("stock", "plain")]
+    ran = []
+
+    def run(*key: object) -> float:
+        ran.append(key)
+        return 1.0
+
+    states = compare(None, keys, run)
+    next(states)
+    stored = list(next(states))
+    states.close()
+    *_, runs = compare(stored, keys, run)
+    assert ran == keys
+    assert [(r["algorithm"], r["buffer"], r["seed"]) for r in runs] == keys
+    assert list(compare(runs, keys, run)) == []
+
+
+def test_a_run_writes_its_numbers_and_prints_its_blocks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All parts are stored already, so nothing is measured."""
+    path = tmp_path / "new" / "pendulum.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(load("sb3_pendulum")))
+    main(["run", "sb3-pendulum", "--json", str(path)])
+    assert "| Pendulum-v1, 5 seeds |" in capsys.readouterr().out
+
+
+def test_the_benchmark_of_memories_is_also_a_script(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "benchmarks" / "memory.py"), "--only", "nothing"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert "only: wanted some of speed, bytes, consolidation, got nothing" in done.stderr
