@@ -122,7 +122,8 @@ class NeighbourLists:
 
     def of_successors(self, slots: Tensor) -> Tensor:
         """Slots int64[P, k] nearest to the successor states; −1: fewer are listed."""
-        return self._graph.ahead.index[0, slots].to(torch.int64)
+        assert self._graph.successor_lists is not None
+        return self._graph.successor_lists.index[0, slots].to(torch.int64)
 
     def faiss_index(self) -> Any:
         """The index from which the lists are refined."""
