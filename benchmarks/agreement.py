@@ -45,7 +45,7 @@ def walk(rng: np.random.Generator, steps: int) -> Iterator[Transition]:
         state = np.where(ends, rng.uniform(size=(ENVS, 2)), next_state).astype(np.float32)
 
 
-def lived(seed: int, slots: int, turns: int, exact_up_to: int, factor: float = 1.0) -> tuple[Tensor, float]:
+def final_phases(seed: int, slots: int, turns: int, exact_up_to: int, factor: float = 1.0) -> tuple[Tensor, float]:
     """Phase uint8 of every experience that ever arrived, at the end; and how many were contradicted on the way.
 
     factor: of the automatic ε, where all pairs are compared.
@@ -54,11 +54,12 @@ def lived(seed: int, slots: int, turns: int, exact_up_to: int, factor: float = 1
     memory = kind(slots, obs=(2,), action=4, params=params, anchor={"q": (1,)}, envs=ENVS, seed=seed)
     if factor != 1:
         internals.scale_epsilon(memory, factor)
-    flagged = 0.0
+    flagged, consolidations = 0.0, 0
     for transition in walk(np.random.default_rng(seed), turns * params.interval(slots) // ENVS):
         memory.add(transition)
         if memory.due:
-            theta = 0.02 * min(internals.consolidations(memory), 50)
+            theta = 0.02 * min(consolidations, 50)
+            consolidations += 1
             report = memory.consolidate(lambda batch, theta=theta: evaluation(batch, theta))  # type: ignore[misc]
             flagged += float(report.values["contradicted"])
     return internals.phase_by_birth(memory), flagged
@@ -66,12 +67,11 @@ def lived(seed: int, slots: int, turns: int, exact_up_to: int, factor: float = 1
 
 def compared(seed: int, slots: int, turns: int) -> dict[str, dict[str, float]]:
     ended = {
-        "lists": lived(seed, slots, turns, slots // 5),
-        "exact": lived(seed, slots, turns, slots),
-        "exact, ε + 1 %": lived(seed, slots, turns, slots, 1.01),
+        "lists": final_phases(seed, slots, turns, slots // 5),
+        "exact": final_phases(seed, slots, turns, slots),
+        "exact, ε + 1 %": final_phases(seed, slots, turns, slots, 1.01),
     }
-    exact = ended["exact"][0]
-    rows = {}
+    rows, exact = {}, ended["exact"][0]
     for name, (phases, flagged) in ended.items():
         same, both = phases == exact, (phases > 0) & (exact > 0)
         shares = {"all": float(same.float().mean()), "held_by_both": float(same[both].float().mean())}

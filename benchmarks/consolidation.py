@@ -29,7 +29,7 @@ from benchmarks.internals import Ivf, NeighbourLists
 from benchmarks.streams import Rollouts, Walks, meta_world
 from crystalrl import Batch, CrystalMemory, CrystalParams
 
-QUERIES, JUDGED = 1000, 2000
+QUERIES, SAMPLE = 1000, 2000
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,14 @@ class Peer:
         return result
 
 
-def measured(case: Case) -> Result:
+def measured(name: str) -> Result:
+    case = CASES[name]()
     memory = filled(case)
     peer = Peer(memory) if case.filling else None
     rounds, reports, quality = [], [], {}
     for turn in range(case.turns):
         internals.store(memory, case.source.take(case.new))
-        taken, report, quality = consolidated(memory, judge=turn == case.turns - 1)
+        taken, report, quality = consolidated(memory, rate=turn == case.turns - 1)
         rounds.append(taken)
         reports.append(report)
         if peer is not None:
@@ -140,20 +141,20 @@ def measured(case: Case) -> Result:
     }  # fmt: skip
 
 
-def consolidated(memory: CrystalMemory, judge: bool) -> tuple[tuple[float, float], Any, dict[str, float]]:
-    """Process and wall seconds without the critic, the report, and how good the lists were, if asked."""
+def consolidated(memory: CrystalMemory, rate: bool) -> tuple[tuple[float, float], Any, dict[str, float]]:
+    """Process and wall seconds without the critic; the report; and, if `rate`, how good the lists were."""
     done: list[Any] = []
     planning = process_and_wall(lambda: done.append(internals.plan(memory, critic)))
-    quality = judged(NeighbourLists(memory)) if judge else {}
+    quality = list_quality(NeighbourLists(memory)) if rate else {}
     applying = process_and_wall(lambda: done.append(memory.apply(done[0])))
     critics = done[1].seconds["evaluate"]
     return (planning[0] + applying[0] - critics, planning[1] + applying[1] - critics), done[1], quality
 
 
-def judged(lists: NeighbourLists) -> dict[str, float]:
+def list_quality(lists: NeighbourLists) -> dict[str, float]:
     """Recall@10 of the lists just used, and the mean error of V over its deviation, against exact neighbours."""
     order = torch.randperm(len(lists.stored), generator=torch.Generator().manual_seed(1))
-    rows = lists.stored[order[:JUDGED]]
+    rows = lists.stored[order[:SAMPLE]]
     exact, listed = nearest(lists, rows), lists.of_successors(rows)[:, :10]
     recall = float((exact[:, :, None] == listed[:, None, :]).any(-1).float().mean())
     value, there = lists.errors[exact].mean(-1), listed >= 0
@@ -176,25 +177,22 @@ def nearest(lists: NeighbourLists, rows: Tensor) -> Tensor:
 def many_adds(slots: int, adds: int) -> Result:
     """Resident memory, in MiB, after a tenth of the adds and after all, with a consolidation every 50,000."""
     source = Walks(0.98)
-    memory, block, envs = empty(source, slots), source.take(500 * source.envs), source.envs
-    resident = {}
+    memory, block, envs, resident = empty(source, slots), source.take(500 * source.envs), source.envs, {}
     for number in range(1, adds // envs + 1):
         part = slice((number - 1) % 500 * envs, ((number - 1) % 500 + 1) * envs)
         internals.store(memory, {name: values[part] for name, values in block.items()})
         if number % 1000 == 0:
             memory.consolidate(critic)
         if number * envs in (adds // 10, adds):
-            resident[f"{number * envs}"] = _resident()
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            resident[f"{number * envs}"] = pages * resource.getpagesize() / 2**20
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"slots": slots, "resident_mib": resident, "largest_mib": largest}
 
 
-def _resident() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 2**20
-
-
+QUICK = "speed 40000"
 CASES: dict[str, Callable[[], Case]] = {
+    QUICK: lambda: Case(Walks(0.98), 40_000, 3, filling=20_000),
     "speed 100000": lambda: Case(Walks(0.98), 100_000, 8, filling=25_000),
     "speed 1000000": lambda: Case(Walks(0.98), 1_000_000, 6, filling=50_000),
     "speed 2000000": lambda: Case(Walks(0.98), 2_000_000, 4, filling=100_000),
@@ -207,13 +205,9 @@ CASES: dict[str, Callable[[], Case]] = {
 }
 
 
-def quick_case() -> Case:
-    return Case(Walks(0.98), 40_000, 3, filling=20_000)
-
-
 def measure(setting: Setting) -> Iterator[Result]:
-    cases = {"speed 40000": quick_case} if setting.quick else CASES
-    parts: dict[str, Part] = {name: lambda n=name, c=case: {n: measured(c())} for name, case in cases.items()}  # type: ignore[misc]
+    names = [name for name in CASES if (name == QUICK) == setting.quick]
+    parts: dict[str, Part] = {name: lambda name=name: {name: measured(name)} for name in names}  # type: ignore[misc]
     parts["adds"] = lambda: {"adds": many_adds(2_000, 10**5) if setting.quick else many_adds(20_000, 10**7)}
     for result in in_parts(setting, parts):
         yield result | growth(result.get("speed 100000"), result.get("speed 1000000"))

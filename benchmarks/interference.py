@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from benchmarks.harness.pages import table
-from benchmarks.harness.results import Result, Setting, in_parts
+from benchmarks.harness.results import Part, Result, Setting, in_parts
 from benchmarks.internals import Experiences, contradicted, liquid_spacing, median_spacing, moments
 from crystalrl.backends import backend_for
 from crystalrl.dynamics import CRYSTAL, LIQUID
@@ -75,26 +75,17 @@ def literal(rule: str, scene: Experiences, epsilon: float, delta_r: float, guard
         near = (np.abs(state - state[i]) <= epsilon).all(-1) & (action == action[i])
         near &= ((state - state[i]) ** 2).sum(-1) <= epsilon**2
         near[i] = False
-        if rule == "fresh_mean":
-            flagged[i] = not liquid[i] and _fresh_mean(near, liquid, reward, reward[i], delta_r, guarded)
-        else:
-            flagged[i] = _counted(rule, near, np.arange(len(reward)) > i, np.abs(reward - reward[i]) > delta_r)
+        differ = np.abs(reward - reward[i]) > delta_r
+        if rule == "exists":
+            flagged[i] = (near & differ).any()
+        elif rule == "newer_majority":
+            newer = near & (np.arange(len(reward)) > i)
+            flagged[i] = (newer & differ).sum() >= 2 and (newer & differ).sum() > newer.sum() / 2
+        elif not liquid[i] and (near & liquid).any():
+            flagged[i] = abs(reward[near & liquid].mean() - reward[i]) > delta_r
+            if guarded and (near & ~liquid).any():
+                flagged[i] &= abs(reward[near & ~liquid].mean() - reward[i]) <= delta_r
     return flagged
-
-
-def _counted(rule: str, near: np.ndarray, newer: np.ndarray, differ: np.ndarray) -> bool:
-    if rule == "exists":
-        return bool((near & differ).any())
-    against = (near & newer & differ).sum()
-    return bool(against >= 2 and against > (near & newer).sum() / 2)
-
-
-def _fresh_mean(
-    near: np.ndarray, liquid: np.ndarray, reward: np.ndarray, mine: float, delta_r: float, guarded: bool
-) -> bool:
-    fresh, older = near & liquid, near & ~liquid
-    outlier = guarded and older.any() and abs(reward[older].mean() - mine) > delta_r
-    return bool(fresh.any() and abs(reward[fresh].mean() - mine) > delta_r and not outlier)
 
 
 def elders(rule: str, scene: Experiences, epsilon: float, delta_r: float) -> np.ndarray:
@@ -199,20 +190,14 @@ RULES = [("exists", "literal"), ("newer_majority", "literal"), ("newer_majority"
 RULES += [("fresh_mean", how) for how in READINGS]
 
 
-def noise_rows(seeds: int) -> list[dict[str, Any]]:
-    return [noise_row(*rule, *size, seeds) for size in ((500, 4), (20, 50)) for rule in RULES]
-
-
-def automatic_rows(sizes: tuple[int, ...], seeds: int) -> list[dict[str, Any]]:
-    scales = (None, 5, 10, 20)
-    return [automatic_row(n, *rule, near, seeds) for rule in RULES[1:] for near in scales for n in sizes]
-
-
 def measure(setting: Setting) -> Iterator[Result]:
     sizes, seeds = ((500,), 1) if setting.quick else ((1000, 2000, 4000), 3)
-    parts = {
-        "noise": lambda: {"noise": noise_rows(seeds)},
-        "automatic": lambda: {"automatic": automatic_rows(sizes, seeds)},
+    places, scales = ((500, 4), (20, 50)), (None, 5, 10, 20)
+    parts: dict[str, Part] = {
+        "noise": lambda: {"noise": [noise_row(*rule, *size, seeds) for size in places for rule in RULES]},
+        "automatic": lambda: {
+            "automatic": [automatic_row(n, *rule, k, seeds) for rule in RULES[1:] for k in scales for n in sizes]
+        },
     }
     return in_parts(setting, parts)
 

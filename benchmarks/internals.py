@@ -98,10 +98,6 @@ def phase_by_birth(memory: CrystalMemory) -> Tensor:
     return phases
 
 
-def consolidations(memory: CrystalMemory) -> int:
-    return int(memory.consolidations)
-
-
 def plan(memory: CrystalMemory, evaluate: Evaluate) -> Plan:
     """A consolidation up to the point where it changes the ledger; `memory.apply` does the rest."""
     snapshot = memory.snapshot()
@@ -126,7 +122,8 @@ class NeighbourLists:
 
     def of_successors(self, slots: Tensor) -> Tensor:
         """Slots int64[P, k] nearest to the successor states; −1: fewer are listed."""
-        return self._graph.ahead.index[0, slots].to(torch.int64)
+        assert self._graph.successor_lists is not None
+        return self._graph.successor_lists.index[0, slots].to(torch.int64)
 
     def faiss_index(self) -> Any:
         """The index from which the lists are refined."""

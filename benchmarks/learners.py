@@ -13,7 +13,7 @@ import torch
 
 from benchmarks import sac
 from benchmarks.harness.pages import table
-from benchmarks.harness.results import Part, Result, Setting, device_name, in_parts
+from benchmarks.harness.results import Part, Result, Setting, in_parts
 from benchmarks.harness.timing import Job, clock, interleaved, medians
 from crystalrl.study.execution import prepare
 from crystalrl.study.plan import plan
@@ -62,12 +62,13 @@ def speed(design: str, lanes: int, device: str, effort: sac.Effort) -> Result:
 def measure(setting: Setting, lanes: tuple[int, ...] = LANES) -> Iterator[Result]:
     device, effort = setting.device, sac.QUICK if setting.quick else sac.Effort()
     prepare(device)
-    origin = {"device": device_name(device), "torch": torch.__version__}
+    name = torch.cuda.get_device_name() if device.startswith("cuda") else "CPU, one thread"
+    origin = {"device": name, "torch": torch.__version__}
     counts = lanes[:1] if setting.quick else lanes
     parts: dict[str, Part] = {
         "sac": lambda: {**origin, "sac": sac.one_lane(device, effort)},
         "updates": lambda: {"updates": sac.updates(device, effort)},
-        "beside": lambda: {"beside": sac.beside_sb3(device, effort)},
+        "beside": lambda: {"beside": sac.with_sb3(device, effort)},
         "overhead": lambda: {"overhead": sac.overhead(device, effort)},
         "rows": lambda: {"rows": [speed(design, n, device, effort) for design in DESIGNS for n in counts]},
     }

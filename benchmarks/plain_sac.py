@@ -73,19 +73,11 @@ def descend(adam: torch.optim.Adam, loss: Tensor) -> None:
     adam.step()
 
 
-def batches(lanes: int, device: str) -> Batch:
-    """A random batch for each lane."""
+def batches(device: str) -> tuple[Batch, Batch]:
+    """A random batch, and the same with the axis of a single lane."""
     generator = torch.Generator().manual_seed(0)
-    normal = {
-        name: torch.randn(lanes, BATCH, *shape, generator=generator).to(device)
-        for name, shape in (("obs", (OBS,)), ("next_obs", (OBS,)), ("action", (ACTION,)), ("reward", ()))
-    }
-    normal["action"].tanh_()
-    ones = torch.ones(lanes, BATCH, device=device)
-    return Batch(**normal, discount=0.99 * ones, weight=ones, index=torch.zeros_like(ones, dtype=torch.int64))
-
-
-def single(batch: Batch) -> Batch:
-    """The first lane, without the lane axis."""
-    names = ("obs", "action", "reward", "next_obs", "discount", "weight", "index")
-    return Batch(**{name: getattr(batch, name)[0] for name in names})
+    sizes = {"obs": (OBS,), "next_obs": (OBS,), "action": (ACTION,), "reward": ()}
+    columns = {name: torch.randn(BATCH, *size, generator=generator).to(device) for name, size in sizes.items()}
+    ones = torch.ones(BATCH, device=device)
+    columns |= {"action": columns["action"].tanh(), "discount": 0.99 * ones, "weight": ones, "index": ones.long()}
+    return Batch(**columns), Batch(**{name: column[None] for name, column in columns.items()})

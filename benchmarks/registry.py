@@ -41,13 +41,13 @@ BENCHMARKS: dict[str, Benchmark] = {
     ),
     "learners": Benchmark(
         "Lane-updates per second of all designs, and of SAC with large memories.", "learners", learners.measure,
-        {"learners": learners.block, "learners-updates": sac.updates_block, "learners-beside": sac.beside_block,
+        {"learners": learners.block, "learners-updates": sac.updates_block, "learners-sb3": sac.sb3_block,
          "learners-overhead": sac.overhead_block},
         device=best_device(),
     ),
     "one-lane": Benchmark(
         "What lanes cost a single SAC learner on CPU.", "one_lane", partial(learners.measure, lanes=()),
-        {"one-lane": sac.one_lane_block, "one-lane-updates": sac.updates_block, "one-lane-beside": sac.beside_block,
+        {"one-lane": sac.one_lane_block, "one-lane-updates": sac.updates_block, "one-lane-sb3": sac.sb3_block,
          "one-lane-overhead": sac.overhead_block},
     ),
     "halfcheetah": Benchmark(

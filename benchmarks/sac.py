@@ -15,9 +15,9 @@ import torch
 
 from benchmarks.harness.pages import table
 from benchmarks.harness.results import Result
-from benchmarks.harness.timing import Job, clock, excess, interleaved, medians, seconds
+from benchmarks.harness.timing import Clock, Job, clock, excess, interleaved, medians, seconds
 from benchmarks.libraries import sb3
-from benchmarks.plain_sac import ACTION, BATCH, DEPTH, OBS, WIDTH, PlainSAC, batches, single
+from benchmarks.plain_sac import ACTION, BATCH, DEPTH, OBS, WIDTH, PlainSAC, batches
 from crystalrl import CrystalMemory, CrystalParams, PrioritizedMemory, Transition
 from crystalrl.agents import SAC, SACParams, Spaces
 from crystalrl.random import Streams
@@ -96,9 +96,9 @@ class Loop:
 
 def one_lane(device: str, effort: Effort) -> dict[str, float]:
     """Median milliseconds of an update: plain modules, and one lane of ours, on the same batch."""
-    batch, lane = batches(1, device), SAC(Spaces((OBS,), (ACTION,)), SACParams(), Streams([0], device))
-    alone, plain = single(batch), PlainSAC(device)
-    steps = {"plain modules": lambda: plain.update(alone), "one lane": lambda: lane.update(batch)}
+    plain, lane = PlainSAC(device), SAC(Spaces((OBS,), (ACTION,)), SACParams(), Streams([0], device))
+    batch, with_lane = batches(device)
+    steps = {"plain modules": lambda: plain.update(batch), "one lane": lambda: lane.update(with_lane)}
     jobs = {name: Job(step, effort.calls) for name, step in steps.items()}
     return medians(interleaved(jobs, effort.rounds, clock(device), warmup=2), MS)
 
@@ -114,7 +114,7 @@ def updates(device: str, effort: Effort) -> list[dict[str, Any]]:
     return rows
 
 
-def beside_sb3(device: str, effort: Effort) -> Result:
+def with_sb3(device: str, effort: Effort) -> Result:
     """Gradient steps per second of one learner: SAC of Stable-Baselines3, and ours, in turns."""
     try:
         peer = sb3.model("SAC", "stock", effort.slots, [WIDTH] * DEPTH, device)
@@ -130,39 +130,34 @@ def beside_sb3(device: str, effort: Effort) -> Result:
 
 def overhead(device: str, effort: Effort) -> Result:
     """What a step of a training loop costs with crystals, consolidation every 5,000 steps included, compared with a
-    prioritized memory. Environment and acting are left out; they would make the share smaller.
-
-    First crystal memories store 5,000 experiences and consolidate, several times; then the loops take turns with
-    updates, and small memories of a single environment take turns with storing.
+    prioritized memory. Environment and acting are left out; they would make the share smaller. Storing is timed with
+    small memories of a single environment.
     """
     kinds, now = ("prioritized", *CRYSTALS), clock(device)
     loops = {kind: Loop(kind, 1, device, effort.slots) for kind in kinds}
     small = {kind: Loop(kind, 1, device, 2_000, envs=1) for kind in kinds}
-    whole = {kind: _consolidation(loops[kind], device) for kind in CRYSTALS}
+    whole = consolidations({kind: loops[kind] for kind in CRYSTALS}, now)
     learn = interleaved({kind: Job(loop.step, effort.calls) for kind, loop in loops.items()}, effort.rounds, now)
     adding = {kind: Job(lambda loop=loop: loop.add(1), 5 * effort.calls) for kind, loop in small.items()}  # type: ignore[misc]
     stored = interleaved(adding, effort.rounds, now)
     step = {kind: (median(learn[kind]) + median(stored[kind])) / MS for kind in kinds}
-    rows: dict[str, Any] = {"prioritized_step_ms": step["prioritized"]}
+    rows: Result = {"prioritized_step_ms": step["prioritized"]}
     for kind in CRYSTALS:
-        share = whole[kind] / EVERY / MS
         more = (excess(learn[kind], learn["prioritized"]) + excess(stored[kind], stored["prioritized"])) / MS
-        rows[kind] = {
-            "step_ms": step[kind],
-            "consolidation_seconds": whole[kind],
-            "consolidation_ms_per_step": share,
-            "overhead": (more + share) / step["prioritized"],
-        }
+        share = whole[kind] / EVERY / MS
+        rows[kind] = {"step_ms": step[kind], "consolidation_seconds": whole[kind], "consolidation_ms_per_step": share}
+        rows[kind]["overhead"] = (more + share) / step["prioritized"]
     return rows
 
 
-def _consolidation(loop: Loop, device: str, turns: int = 3) -> float:
-    """Median seconds. The first one, which finds all neighbours from scratch, does not count."""
-    taken = []
-    for _ in range(turns + 1):
-        loop.add(EVERY)
-        taken.append(seconds(loop.consolidate, clock(device)))
-    return median(taken[1:])
+def consolidations(loops: dict[str, Loop], now: Clock, rounds: int = 3) -> dict[str, float]:
+    """Median seconds, in turns. The first one, which finds all neighbours from scratch, does not count."""
+    taken: dict[str, list[float]] = {kind: [] for kind in loops}
+    for _ in range(rounds + 1):
+        for kind, loop in loops.items():
+            loop.add(EVERY)
+            taken[kind].append(seconds(loop.consolidate, now))
+    return {kind: median(times[1:]) for kind, times in taken.items()}
 
 
 TARGETS = {("prioritized", 1): "≥ 1,000", ("prioritized", 50): "≥ 20,000"}
@@ -179,7 +174,7 @@ def updates_block(result: Result) -> str:
     return table(["memory", "lanes", "one update of all lanes", "lane-updates/s", "target"], rows)
 
 
-def beside_block(result: Result) -> str:
+def sb3_block(result: Result) -> str:
     found = result["beside"]
     rates = found.get("steps_per_second", {})
     peer = next(iter(rates.values()), 1.0)

@@ -43,7 +43,9 @@ def texts(name: str, benchmark: Benchmark) -> dict[str, str]:
     if result is None:
         return dict.fromkeys(benchmark.blocks, "Not yet measured.")
     made = {block: write(result) for block, write in benchmark.blocks.items()}
-    return {**made, **{block: f"{text}\n\n`python -m benchmarks run {name}`" for block, text in [*made.items()][-1:]}}
+    for last in [*made][-1:]:
+        made[last] += f"\n\n`python -m benchmarks run {name}`"
+    return made
 
 
 def _filled(page: str, blocks: Mapping[str, str]) -> str:

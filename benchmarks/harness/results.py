@@ -15,8 +15,6 @@ import torch
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
-
-
 Result = dict[str, Any]
 
 
@@ -83,7 +81,3 @@ def machine(*packages: str) -> Result:
         "cores": os.cpu_count(),
         "system": platform.platform(terse=True),
     }
-
-
-def device_name(device: str) -> str:
-    return torch.cuda.get_device_name() if device.startswith("cuda") else "CPU, one thread"

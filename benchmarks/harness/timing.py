@@ -61,7 +61,7 @@ def interleaved(
 
 
 def medians(times: Mapping[str, list[float]], unit: float = 1.0) -> dict[str, float]:
-    """Median over the rounds, in units of so many seconds."""
+    """Median over the rounds, in units of `unit` seconds."""
     return {name: median(values) / unit for name, values in times.items()}
 
 

@@ -80,7 +80,6 @@ TASKS = {"CartPole-v1": Task(20, 10, ("stock", "plain", "crystal")), "Pendulum-v
 
 def measure(setting: Setting, name: str) -> Iterator[Runs]:
     lib = library(name)
-    own = [buffer for buffer in lib.stock.values() if buffer is not None]
 
     def run(algorithm: str, buffer: str, seed: int) -> float:
         steps = 900 if setting.quick else lib.lengths[algorithm]
@@ -91,7 +90,7 @@ def measure(setting: Setting, name: str) -> Iterator[Runs]:
         (algorithm, buffer, seed)
         for algorithm in lib.lengths
         for seed in range(2 if setting.quick else _task(algorithm).seeds)
-        for buffer in (*_task(algorithm).buffers, *own)
+        for buffer in (*_task(algorithm).buffers, *filter(None, lib.stock.values()))
     ]
     return compare(setting.stored, keys, run)
 
