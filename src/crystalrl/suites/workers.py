@@ -221,8 +221,8 @@ class _Worker:
         assert self.process is not None
         code = self.process.wait()
         self.errors.seek(0)
-        said = self.errors.read()[-300:].decode(errors="replace").strip().splitlines()
-        return f"crashed with exit code {code}" + (f" ({said[-1]})" if said else "")
+        stderr = self.errors.read()[-300:].decode(errors="replace").strip().splitlines()
+        return f"crashed with exit code {code}" + (f" ({stderr[-1]})" if stderr else "")
 
     def stop(self) -> None:
         """Kill the process."""
