@@ -8,9 +8,12 @@ import numpy as np
 import torch
 
 from crystalrl import Batch, Memory, PrioritizedMemory, ReservoirMemory, Transition, UniformMemory
+from crystalrl.memory import ReplayMemory
 from tests.reference import Step
 
 MEMORIES = (UniformMemory, PrioritizedMemory, ReservoirMemory)
+SMALL: dict[str, Any] = {"obs": (2,), "action": 4}
+"""Structure of the steps that `simple` makes."""
 FIELDS = ("obs", "action", "reward", "next_obs", "discount", "weight", "index", "context")
 
 
@@ -112,3 +115,9 @@ def feed(memory: Memory, count: int, first: int = 0) -> None:
     """Give a memory with obs=(2,) and action=4 the steps first, first + 1, …"""
     for number in range(first, first + count):
         memory.add(simple(number))
+
+
+def numbers_of(memory: ReplayMemory, lane: int = 0) -> list[int]:
+    """The number of the experience in each occupied slot; see `simple`."""
+    stored = memory.arena.unpack(memory.arena.rows[lane, : int(memory.ledger.count[lane])])
+    return [int(x) for x in stored["obs"][:, 0]]

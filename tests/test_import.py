@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import crystalrl
 
 UNWANTED = {
@@ -91,29 +89,6 @@ def test_all_is_what_is_documented() -> None:
 
 def test_version_has_three_numbers() -> None:
     assert len([int(part) for part in crystalrl.__version__.split(".")[:3]]) == 3
-
-
-@pytest.mark.parametrize("how", ["missing", "switched off"])
-def test_memories_work_where_numba_is_missing_or_switched_off(how: str) -> None:
-    code = """
-import os, sys
-if sys.argv[1] == "missing":
-    sys.modules["numba"] = None  # importing it raises ImportError
-else:
-    os.environ["CRYSTALRL_NUMBA"] = "0"
-from crystalrl import backends
-from crystalrl.backends import numpy_tree as plain
-assert backends.load() is plain
-from crystalrl import PrioritizedMemory, Transition
-memory = PrioritizedMemory(10, obs=(2,), action=2)
-for k in range(15):
-    memory.add(Transition([float(k), 0.], 0, 0., [0., 0.], False))
-batch = memory.sample(5)
-memory.update(batch.index, batch.reward)
-memory.check()
-assert "numba.core" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-W", "error", "-c", code, how], check=True)
 
 
 def _imports() -> dict[str, set[str]]:

@@ -22,7 +22,7 @@ from crystalrl.random import (
     start_of,
     to_unit,
 )
-from tests.conftest import numba_off
+from tests.conftest import computing_with
 from tests.reference import uniforms
 
 LEAST_P = 1e-3
@@ -39,7 +39,7 @@ def torch_uniform(seeds: list[int], stream: Stream, tick: int, size: int) -> tor
 @pytest.mark.parametrize("stream", list(Stream))
 def test_torch_numpy_numba_and_plain_python_agree_bit_for_bit(stream: Stream) -> None:
     compiled = Streams(SEEDS)
-    with numba_off():
+    with computing_with("numpy"):
         plain = Streams(SEEDS)
     for tick, size in enumerate([1, 7, 64, 1000]):
         got = compiled.uniform(stream, size)
@@ -53,13 +53,6 @@ def test_mix_of_tensors_equals_mix_of_python_integers() -> None:
     signed = np.array(values, dtype=np.uint64).view(np.int64)
     wanted = np.array([mix_int(v) for v in values], dtype=np.uint64)
     assert np.array_equal(mix(torch.from_numpy(signed.copy())).numpy().view(np.uint64), wanted)
-
-
-def test_mix_is_the_published_splitmix64() -> None:
-    golden = 0x9E3779B97F4A7C15
-    state = 1234567
-    published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
-    assert [mix_int(state + k * golden) for k in range(1, 5)] == published
 
 
 def test_state_is_one_integer_per_stream(backend: str) -> None:

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 
 from crystalrl import Batch, load_memory
 from crystalrl.memory import ReplayMemory
-from tests.conftest import numba_off
+from tests.conftest import computing_with
 from tests.experience import MIXED, PLAIN, part_of, random_step, stacked
 from tests.reference import TWINS, Experience, PrioritizedTwin, Twin
 
@@ -221,7 +221,7 @@ def test_memory_agrees_with_its_twin_after_every_operation(
 
 @pytest.mark.parametrize("lanes", [None, 3])
 def test_without_numba_memory_agrees_with_its_twin_too(lanes: int | None) -> None:
-    with numba_off():
+    with computing_with("numpy"):
         run("PrioritizedMemory", lanes, n_step=1, envs=2, examples=10)
         run("UniformMemory", lanes, n_step=3, envs=1, examples=5)
 

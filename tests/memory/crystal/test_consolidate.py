@@ -15,7 +15,6 @@ from crystalrl.memory.crystal.consolidate import back_up, scaled_error
 from crystalrl.memory.crystal.novelty import masked_quantile
 from crystalrl.memory.neighbours.exact import Near
 from crystalrl.memory.neighbours.features import flatten
-from crystalrl.memory.sampling.strata import quotas
 from tests.memory.crystal.experience import by_reward, feed, memory_of, stream, with_output
 
 STILL: dict[str, Any] = {"sigma": 0.0, "interference": "none", "boost": False}
@@ -451,34 +450,6 @@ def test_what_was_evicted_since_it_was_drawn_is_skipped_by_an_update() -> None:
     memory.update(batch.index, torch.full((32,), 9.0))
     memory.check()
     assert bool((memory.ledger.error[0, batch.index[~gone]] == 9).all())
-
-
-# Quotas
-
-
-def test_a_batch_is_shared_by_largest_remainder_and_absent_phases_give_theirs_away() -> None:
-    present = torch.tensor([[True, True, True], [True, False, True], [False, False, True]])
-    assert quotas((0.7, 0.25, 0.05), "largest_remainder", 256, present).tolist() == [
-        [179, 64, 13],
-        [239, 0, 17],
-        [0, 0, 256],
-    ]
-
-
-def test_the_papers_split_floors_and_gives_the_rest_to_liquid() -> None:
-    present = torch.tensor([[True, True, True], [True, True, False], [False, True, True]])
-    assert quotas((0.7, 0.25, 0.05), "floor", 10, present).tolist() == [[7, 2, 1], [8, 2, 0], [0, 9, 1]]
-
-
-def test_quotas_always_sum_to_the_batch() -> None:
-    present = torch.tensor([[a, b, c] for a in (True, False) for b in (True, False) for c in (True, False)][:-1])
-    for size in range(1, 300):
-        for split in ("floor", "largest_remainder"):
-            for shares in ((0.7, 0.25, 0.05), (0.4, 0.1, 0.5), (1.0, 0.0, 0.0)):
-                given = quotas(shares, split, size, present)
-                assert bool((given >= 0).all())
-                assert given.sum(-1).tolist() == [size] * 7, (size, split, shares)
-                assert bool((given[~present] == 0).all())
 
 
 # Precision

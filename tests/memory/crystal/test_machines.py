@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, load_memory
-from tests.conftest import numba_off
+from tests.conftest import computing_with
 from tests.experience import random_step, stacked
 from tests.reference import Step
 from tests.reference_crystal import CrystalTwin, Item
@@ -315,7 +315,7 @@ def test_lanes_with_their_own_rates_agree_with_their_twins(case: str) -> None:
 
 
 def test_without_numba_memory_agrees_with_its_twin_too() -> None:
-    with numba_off():
+    with computing_with("numpy"):
         run("anchored", None, envs=2, examples=4)
         run("paper", 3, examples=4)
 

@@ -151,7 +151,7 @@ def test_clear_forgets_all_but_clock_and_random_streams() -> None:
     memory.clear()
     memory.check()
     assert len(memory) == 0
-    assert float(memory.ledger.highest) == 1.0
+    assert float(memory.ledger.max_priority) == 1.0
     assert int(memory.grid.count.sum()) == 0
     assert torch.equal(memory.time, time)
     assert torch.equal(memory.consolidations, turns)

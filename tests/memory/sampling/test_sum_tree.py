@@ -9,10 +9,12 @@ import pytest
 import torch
 from scipy import stats
 
-from crystalrl.backends import FAN, UNLABELLED
-from crystalrl.memory.sampling.sum_tree import Gate, Learning, WeightTree
+from crystalrl.backends.protocols import UNLABELLED, Weighting
+from crystalrl.memory.sampling.priority import LossGate, PriorityRule
+from crystalrl.memory.sampling.sum_tree import SumTree
 from crystalrl.random import Streams
 from tests.conftest import INTERPRETED, computing_with
+from tests.memory.sampling.trees import draw, edges, filled, labels_of
 
 WAYS = ("numba", "numpy", "torch", *(["triton"] if INTERPRETED else []))
 LEAST_P = 1e-3
@@ -26,37 +28,6 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
     """Each test that names it runs every way; torch stands for CUDA without Triton."""
     with computing_with(request.param) as name:
         yield name
-
-
-def labels_of(rng: np.random.Generator, lanes: int, slots: int, strata: int, spare: float = 0.1) -> np.ndarray:
-    """Random strata; some slots belong to none, unless there is only one."""
-    label = rng.integers(0, strata, (lanes, slots)).astype(np.uint8)
-    if strata > 1:
-        label[rng.random((lanes, slots)) < spare] = UNLABELLED
-    label[:, :strata] = np.arange(strata)[: min(slots, strata)]
-    return label
-
-
-def filled(weight: np.ndarray, label: np.ndarray | None = None, strata: int = 1) -> WeightTree:
-    """A tree with the given weights [L, N]."""
-    tree = WeightTree(*weight.shape, strata)
-    label = np.zeros(weight.shape, np.uint8) if label is None else label
-    slots = torch.arange(weight.shape[1]).expand(weight.shape).contiguous()
-    tree.set(slots, torch.from_numpy(weight.astype(np.float32)), torch.from_numpy(label))
-    return tree
-
-
-def draw(tree: WeightTree, uniform: np.ndarray, stratum: int | np.ndarray = 0) -> tuple[np.ndarray, np.ndarray]:
-    wanted = np.broadcast_to(np.asarray(stratum, np.uint8), uniform.shape).copy()
-    slot, share = tree.draw(torch.from_numpy(uniform), torch.from_numpy(wanted))
-    return slot.numpy(), share.numpy()
-
-
-def edges(rng: np.random.Generator, lanes: int, size: int) -> np.ndarray:
-    """Uniforms, both ends of [0, 1) among them."""
-    u = rng.random((lanes, size))
-    u[:, :4] = [0.0, 1 - 2.0**-53, 2.0**-53, 0.5]
-    return u
 
 
 @pytest.mark.parametrize("strata", [1, 3])
@@ -101,7 +72,7 @@ def test_share_is_the_part_of_the_stratums_total(backend: str) -> None:
 @pytest.mark.parametrize(("slots", "strata"), [(10, 1), (1_000, 3), (100_003, 3)])
 def test_sums_do_not_drift_over_a_hundred_thousand_updates(backend: str, slots: int, strata: int) -> None:
     rng = np.random.default_rng(slots)
-    tree = WeightTree(2, slots, strata)
+    tree = SumTree(2, slots, strata)
     for _ in range(500):
         slot = rng.integers(-1, slots, (2, 100))
         weight = rng.gamma(0.2, size=slot.shape).astype(np.float32) * 10.0 ** rng.integers(-6, 7, slot.shape)
@@ -116,19 +87,8 @@ def test_sums_do_not_drift_over_a_hundred_thousand_updates(backend: str, slots: 
     tree.check()
 
 
-@pytest.mark.parametrize("backend", ["numba", "numpy"], indirect=True)
-def test_a_set_one_at_a_time_is_a_set_of_many(backend: str) -> None:
-    rng = np.random.default_rng(1)
-    weight, label = rng.random((1, 300)).astype(np.float32), labels_of(rng, 1, 300, 2)
-    many, single = filled(weight, label, 2), WeightTree(1, 300, 2)
-    for slot in rng.permutation(300):
-        single.set_one(int(slot), float(weight[0, slot]), int(label[0, slot]))
-    assert torch.equal(many.sums, single.sums)
-    assert torch.equal(many.weight, single.weight)
-
-
 def test_of_a_slot_set_twice_in_one_call_the_last_counts(backend: str) -> None:
-    tree = WeightTree(1, 40, 2)
+    tree = SumTree(1, 40, 2)
     slot = torch.tensor([[3, 7, 3, -1, 3]])
     tree.set(slot, torch.tensor([[9.0, 1.0, 8.0, 5.0, 2.0]]), torch.tensor([[0, 0, 0, 0, 1]], dtype=torch.uint8))
     assert tree.total.tolist() == [[1.0, 2.0]]
@@ -144,7 +104,7 @@ def test_a_slot_that_changes_stratum_leaves_the_old_one(backend: str) -> None:
 
 
 HARD = {
-    "tiny beside huge": [TINY, 0.0, HUGE, 0.0, TINY],
+    "tiny next to huge": [TINY, 0.0, HUGE, 0.0, TINY],
     "huge, nothing, tiny": [HUGE, 0.0, 0.0, TINY],
     "one among zeros": [0.0] * 30 + [1.0] + [0.0] * 30,
     "one at the start": [1.0] + [0.0] * 63,
@@ -199,7 +159,7 @@ def test_a_slot_made_zero_is_not_drawn_again(backend: str) -> None:
     assert len(set(slot[0])) == 10
 
 
-def filled_every_way(weight: np.ndarray, label: np.ndarray | None = None, strata: int = 1) -> list[WeightTree]:
+def filled_every_way(weight: np.ndarray, label: np.ndarray | None = None, strata: int = 1) -> list[SumTree]:
     trees = []
     for way in WAYS:
         with computing_with(way):
@@ -218,25 +178,32 @@ def test_all_ways_draw_the_same_slots_from_the_same_uniforms(slots: int, strata:
         np.testing.assert_allclose(share, first[1], rtol=1e-12)
 
 
-@pytest.mark.parametrize("phases", [False, True])
-def test_all_ways_weigh_a_draw_and_learn_from_it_alike(phases: bool) -> None:
+TABLES = [
+    (Weighting.BASE,),
+    (Weighting.BASE, Weighting.BASE_ROOT_C, Weighting.C),
+    (Weighting.C, Weighting.BASE, Weighting.BASE_ROOT_C, Weighting.BASE),
+]
+
+
+@pytest.mark.parametrize("weighting", TABLES)
+def test_all_ways_weigh_a_draw_and_learn_from_it_alike(weighting: tuple[Weighting, ...]) -> None:
     rng = np.random.default_rng(8)
-    slots, strata = 700, 3 if phases else 1
+    slots, strata, by_c = 700, len(weighting), len(weighting) > 1
     weight, label = rng.random((2, slots)).astype(np.float32), labels_of(rng, 2, slots, strata)
     stratum = torch.from_numpy(rng.integers(0, strata, (2, 300)).astype(np.uint8))
-    count = torch.tensor([[300.0, 200.0, 100.0][:strata]] * 2, dtype=torch.float64)
+    count = torch.tensor([[300.0, 200.0, 100.0, 50.0][:strata]] * 2, dtype=torch.float64)
     exponent = torch.tensor([[0.4], [0.7]], dtype=torch.float64)
-    c = torch.from_numpy(rng.random((2, slots if phases else 0)).astype(np.float32))
+    c = torch.from_numpy(rng.random((2, slots if by_c else 0)).astype(np.float32))
     seen = []
     for tree, way in zip(filled_every_way(weight, label, strata), WAYS, strict=True):
         with computing_with(way):
             streams = Streams([3, 4])
-        error, highest = torch.zeros(2, slots + 1 if phases else 0), torch.full((2,), 0.5)
-        slot, importance = tree.sample(streams, stratum, count, exponent, Gate(c, exponent, exponent / 4))
-        tree.renew(slot[:, :20])  # what was drawn first is gone
-        tree.learn(slot, (slot % 50) / 30.0, Learning(1e-3, exponent, highest, c, error))
+        error, top = torch.zeros(2, slots + 1 if by_c else 0), torch.full((2,), 0.5)
+        slot, importance = tree.sample(streams, stratum, count, exponent, LossGate(c, exponent, exponent / 4))
+        tree.bump(slot[:, :20])  # what was drawn first is gone
+        tree.learn(slot, (slot % 50) / 30.0, PriorityRule(1e-3, exponent, top, weighting, (c, error)))
         tree.check()
-        seen.append([slot, importance, highest, error[:, :-1], tree.weight[:, :slots], tree.claims[:, :slots]])
+        seen.append([slot, importance, top, error[:, :-1], tree.weight[:, :slots], tree.generations[:, :slots]])
     for other in seen[1:]:
         for wanted, got in zip(seen[0], other, strict=True):
             torch.testing.assert_close(got, wanted, rtol=1e-6, atol=0)
@@ -246,18 +213,27 @@ def test_all_ways_weigh_a_draw_and_learn_from_it_alike(phases: bool) -> None:
     assert not torch.equal(kept[~stale], torch.from_numpy(weight[0])[seen[0][0][0]][~stale])
 
 
-@pytest.mark.parametrize(("lanes", "strata"), [(1, 1), (2, 3)])
-def test_numba_and_numpy_sum_in_the_same_order(lanes: int, strata: int) -> None:
-    rng = np.random.default_rng(5)
-    for slots, size in ((16, 1), (40, 2), (300, 7), (5_000, 256), (5_000, 1)):
-        weight, label = rng.gamma(0.5, size=(lanes, slots)).astype(np.float32), labels_of(rng, lanes, slots, strata)
-        compiled, plain, *_ = filled_every_way(weight, label, strata)
-        slot = torch.from_numpy(rng.integers(0, slots, (lanes, size)))
-        new = torch.rand(lanes, size), torch.from_numpy(labels_of(rng, lanes, size, strata, 0.0))
-        for tree in (compiled, plain):
-            tree.set(slot, *new)
-        shared = -(-slots // FAN)
-        assert torch.equal(compiled.sums[..., :shared], plain.sums[..., :shared])
+def test_new_experiences_get_the_largest_priority_of_their_lane_and_the_next_generation(backend: str) -> None:
+    tree, one = SumTree(2, 100), torch.ones(2, 1, dtype=torch.float64)
+    rule = PriorityRule(1e-3, one, torch.tensor([2.0, 5.0]))
+    before = tree.generations.clone()
+    tree.commit(torch.tensor([[3, -1, 99], [7, 8, -1]]), rule)
+    tree.check()
+    wanted = torch.zeros(2, 100)
+    wanted[0, [3, 99]], wanted[1, [7, 8]] = 2.0, 5.0
+    assert torch.equal(tree.weight[:, :100], wanted)
+    assert torch.equal((tree.generations - before)[:, :100, 0], (wanted > 0).to(torch.int32))
+
+
+def test_one_new_experience_is_stored_as_many_are(backend: str) -> None:
+    rule = PriorityRule(1e-3, torch.ones(1, 1, dtype=torch.float64), torch.tensor([2.5]))
+    many, single = SumTree(1, 300), SumTree(1, 300)
+    slots = np.random.default_rng(1).permutation(300)[:150]
+    many.commit(torch.from_numpy(slots)[None], rule)
+    for slot in slots:
+        single.commit_one(int(slot), rule)
+    for name in ("weight", "sums", "generations"):
+        assert torch.equal(getattr(many, name), getattr(single, name)), name
 
 
 def test_every_capacity_up_to_seventy_works_every_way() -> None:
@@ -288,7 +264,7 @@ def test_a_tree_of_many_slots_is_built_as_it_is_updated(backend: str) -> None:
     rng = np.random.default_rng(9)
     weight = rng.random((1, 100_003)).astype(np.float32)
     one = filled(weight)
-    other = WeightTree(1, 100_003)
+    other = SumTree(1, 100_003)
     other.weight[:, :100_003] = torch.from_numpy(weight)
     other.label[:, :100_003] = 0
     other.rebuild()

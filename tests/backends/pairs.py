@@ -1,18 +1,14 @@
-"""The kernels over all pairs, numba's on CPU and Triton's on CUDA, say what torch's operations say."""
+"""Kernels over all pairs, compared with torch's operations."""
 
-from typing import Any
+from __future__ import annotations
 
-import pytest
 import torch
 
-from crystalrl.backends import backend_for
+from crystalrl.backends.protocols import Pairs
 from crystalrl.memory.neighbours.contradiction import LOWEST_PHASE, contradicted
 from crystalrl.memory.neighbours.epsilon import liquid_spacing
 from crystalrl.memory.neighbours.exact import distances, median_spacing, nearest
 from crystalrl.memory.neighbours.experiences import Experiences
-
-CUDA = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")]
-DEVICES = ["cpu", pytest.param("cuda", marks=CUDA)]
 
 
 def experiences(slots: int, size: int, discrete: bool, contexts: bool, device: str) -> Experiences:
@@ -32,15 +28,11 @@ def experiences(slots: int, size: int, discrete: bool, contexts: bool, device: s
     return Experiences(**made, context=context, discrete=discrete)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize(("slots", "size"), [(97, 2), (1500, 3), (3001, 12)])
-@pytest.mark.parametrize("discrete", [True, False])
-@pytest.mark.parametrize("contexts", [True, False])
-def test_kernels_agree_with_torch(device: str, slots: int, size: int, discrete: bool, contexts: bool) -> None:
-    here, found = experiences(slots, size, discrete, contexts, device), []
-    epsilon, delta_r = torch.full((3, 1), 0.317 * size, device=device), torch.full((3, 1), 0.5, device=device)
-    kernels = backend_for(torch.device(device)).pairs
+def assert_agree_with_torch(kernels: Pairs | None, here: Experiences) -> None:
+    """The kernels flag the same experiences, measure the same scales and find the same neighbours."""
     assert kernels is not None
+    size, device, found = here.state.shape[-1], here.state.device, []
+    epsilon, delta_r = torch.full((3, 1), 0.317 * size, device=device), torch.full((3, 1), 0.5, device=device)
     for pairs in (kernels, None):
         flagged = [contradicted(rule, here, epsilon, delta_r, pairs) for rule in LOWEST_PHASE]
         near = nearest(here.state + 0.03, here.state, here.occupied, 10, pairs)
@@ -57,18 +49,16 @@ def test_kernels_agree_with_torch(device: str, slots: int, size: int, discrete: 
     torch.testing.assert_close(ours[2], theirs[2], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_an_experience_exactly_epsilon_away_is_a_neighbour(device: str) -> None:
+def assert_exactly_epsilon_counts(pairs: Pairs | None, device: str) -> None:
     """ε is itself a measured distance, so both must be rounded alike. Each lane is one pair with its own ε."""
-    pairs = backend_for(torch.device(device)).pairs
     random = torch.Generator().manual_seed(0)
     state = torch.randn(500, 2, 7, generator=random).to(device)
-    nothing: Any = torch.zeros(500, 2, device=device)
+    nothing = torch.zeros(500, 2, 1, device=device)
     reward = torch.tensor([0.0, 1.0], device=device).expand(500, 2).contiguous()
     liquid = torch.ones(500, 2, dtype=torch.uint8, device=device)
     order = torch.arange(2, device=device).expand(500, 2).contiguous()
     here = Experiences(
-        state=state, action=nothing[..., None], reward=reward, birth=order, phase=liquid, unevaluated=liquid > 0,
+        state=state, action=nothing, reward=reward, birth=order, phase=liquid, unevaluated=liquid > 0,
         context=None, discrete=True,
     )  # fmt: skip
     epsilon, delta_r = median_spacing(state, liquid > 0, pairs), torch.full((500, 1), 0.5, device=device)

@@ -1,0 +1,179 @@
+"""What holds for every memory: its protocol, its length, its lanes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from crystalrl import Memory, ReservoirMemory, Transition, UniformMemory
+from crystalrl.memory import ReplayMemory
+from tests.experience import (
+    MEMORIES,
+    MIXED,
+    PLAIN,
+    SMALL,
+    assert_same_batch,
+    assert_same_state,
+    feed,
+    part_of,
+    random_step,
+    simple,
+    stacked,
+)
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_memory_satisfies_the_protocol_and_has_nothing_to_consolidate(kind: type[ReplayMemory]) -> None:
+    memory: Memory = kind(20, **SMALL)
+    wanted = [name for name in vars(Memory) if not name.startswith("_")]
+    assert {"add", "sample", "update", "consolidate", "save", "load", "clear", "check", "due", "nbytes"} <= set(wanted)
+    assert all(hasattr(memory, name) for name in wanted)
+    feed(memory, 30)
+    before = memory.state_dict()
+    assert memory.consolidate(lambda batch: batch.reward) is None
+    assert memory.due is False
+    assert_same_state(before, memory.state_dict())
+    assert memory.end_episode().item() == -1
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_repr_says_what_is_in_it(kind: type[ReplayMemory]) -> None:
+    memory = kind(2_000, **SMALL, lanes=1)
+    assert kind.__name__ in repr(memory)
+    assert "0 of 2,000" in repr(memory)
+    assert "obs=(2,), action=4, lanes=1" in repr(memory)
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_length_grows_to_the_capacity_and_stays(kind: type[ReplayMemory]) -> None:
+    memory = kind(7, **SMALL)
+    lengths = []
+    for number in range(20):
+        memory.add(simple(number))
+        lengths.append(len(memory))
+    assert lengths == [min(k + 1, 7) for k in range(20)]
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_length_is_that_of_the_fullest_lane(kind: type[ReplayMemory]) -> None:
+    memory = kind(9, **PLAIN, lanes=2)
+    rng = np.random.default_rng(0)
+    for k in range(5):
+        memory.add(stacked([[random_step(rng)], [random_step(rng)]], 2), valid=[[True], [k == 0]])
+    assert len(memory) == 5
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_nbytes_counts_payload_and_bookkeeping(kind: type[ReplayMemory]) -> None:
+    small, large = (kind(n, obs=(100,), action=4) for n in (1_000, 2_000))
+    payload = 2 * 100 * 4 + 8 + 4 + 4
+    assert 1_000 * payload <= small.nbytes <= 1_000 * (payload + 64)
+    assert 1.9 < large.nbytes / small.nbytes < 2.1
+    lanes = kind(1_000, obs=(100,), action=4, lanes=3)
+    assert 2.9 < lanes.nbytes / small.nbytes < 3.1
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_a_batch_is_the_users_own_and_so_is_what_was_added(kind: type[ReplayMemory]) -> None:
+    memory = kind(5, **SMALL)
+    step = simple(3)
+    memory.add(step)
+    step.obs.fill(-1)
+    step.next_obs.fill(-1)
+    batch = memory.sample(4)
+    for tensor in (batch.obs, batch.next_obs, batch.reward, batch.weight):
+        tensor.fill_(-5)
+    again = memory.sample(4)
+    assert again.obs.tolist() == [[3.0, 3.0]] * 4
+    assert again.next_obs.tolist() == [[4.0, 4.0]] * 4
+    assert again.weight.tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_clock_counts_valid_steps_and_survives_a_clear(kind: type[ReplayMemory]) -> None:
+    memory = kind(5, **SMALL)
+    feed(memory, 8)
+    memory.add(simple(9), valid=False)
+    memory.clear()
+    assert memory.time.tolist() == [8]
+    assert len(memory) == 0
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_after_a_clear_only_new_experiences_are_drawn(kind: type[ReplayMemory]) -> None:
+    memory = kind(10, **SMALL)
+    feed(memory, 30)
+    memory.clear()
+    feed(memory, 3, first=100)
+    for _ in range(20):
+        assert set(memory.sample(10).reward.tolist()) <= {100.0, 101.0, 102.0}
+    memory.check()
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_numpy_lists_and_tensors_are_stored_alike(kind: type[ReplayMemory]) -> None:
+    memories = [kind(10, **SMALL) for _ in range(3)]
+    for k in range(5):
+        t = simple(k)
+        memories[0].add(t)
+        memories[1].add(Transition(t.obs.tolist(), t.action, t.reward, t.next_obs.tolist(), t.terminated))
+        parts = (torch.as_tensor(x) for x in (t.obs, t.action, t.reward, t.next_obs, t.terminated))
+        memories[2].add(Transition(*parts))
+    for other in memories[1:]:
+        assert_same_state(memories[0].state_dict(), other.state_dict())
+
+
+@pytest.mark.parametrize("kind", [UniformMemory, ReservoirMemory])
+def test_update_of_a_memory_without_priorities_changes_nothing(kind: type[ReplayMemory]) -> None:
+    memory = kind(6, **SMALL)
+    feed(memory, 6)
+    batch = memory.sample(6)
+    before = memory.state_dict()
+    memory.update(batch.index, torch.ones(6))
+    assert_same_state(before, memory.state_dict())
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_a_lane_among_others_equals_that_seed_alone_bit_for_bit(
+    backend: str, kind: type[ReplayMemory], n_step: int, mixed: bool
+) -> None:
+    options: dict[str, Any] = {**(MIXED if mixed else PLAIN), "n_step": n_step, "envs": 2, "context": True}
+    seeds = [11, 4, 900]
+    together = kind(40, **options, lanes=3, seed=seeds)
+    alone = [kind(40, **options, lanes=1, seed=seed) for seed in seeds]
+    flat = kind(40, **options, seed=seeds[0])
+    rng = np.random.default_rng(1)
+    for k in range(100):
+        steps = [[random_step(rng, mixed, context=True) for _ in range(2)] for _ in range(3)]
+        valid = rng.random((3, 2)) < 0.9
+        slots = together.add(stacked(steps, 3), valid=valid)
+        for lane in range(3):
+            assert torch.equal(slots[lane], alone[lane].add(stacked([steps[lane]], 1), valid=valid[lane : lane + 1])[0])
+        assert torch.equal(slots[0], flat.add(stacked([steps[0]], None), valid=valid[0]))
+        if k > 10:
+            batch = together.sample(32)
+            error = rng.normal(size=(3, 32)).astype(np.float32)
+            together.update(batch.index, error)
+            for lane in range(3):
+                one = alone[lane].sample(32)
+                assert_same_batch(part_of(batch, lane), part_of(one, 0))
+                alone[lane].update(one.index, error[lane : lane + 1])
+            first = flat.sample(32)
+            assert_same_batch(part_of(batch, 0), first)
+            flat.update(first.index, error[0])
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_lanes_fed_the_same_stream_with_the_same_seed_are_the_same(kind: type[ReplayMemory]) -> None:
+    memory = kind(30, **PLAIN, lanes=3, seed=[5, 5, 6])
+    rng = np.random.default_rng(2)
+    for _ in range(60):
+        memory.add(stacked([[random_step(rng)]] * 3, 3))
+    batch = memory.sample(30)
+    assert_same_batch(part_of(batch, 0), part_of(batch, 1))
+    assert batch.index[0].tolist() != batch.index[2].tolist()
