@@ -133,7 +133,7 @@ class NeighbourLists:
 
 def build_lists(memory: CrystalMemory) -> None:
     """Make the memory, which must be full, keep neighbour lists and their index."""
-    memory.neighbours.graph = graph = memory.neighbours._empty_graph(memory.arena)
+    memory.neighbours.graph = graph = memory.neighbours.empty_graph(memory.arena)
     every = torch.ones(1, memory.capacity, dtype=torch.bool)
     graph.index.build(every, every[:, 0], partial(graph.states.vectors, "obs"))
 
