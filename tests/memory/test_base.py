@@ -205,7 +205,7 @@ ERRORS: dict[str, tuple[Any, Any, str]] = {
     "NaN": ([0, 1], [1.0, NAN], "^td_error: wanted finite numbers of float32, got NaN or infinity"),
     "inf": ([0, 1], [1.0, -INF], "^td_error: wanted finite"),
     "too large for float32": ([0, 1], np.array([1e39, 0.0]), "^td_error: wanted finite"),
-    "shapes differ": ([0, 1], [1.0], r"^update: wanted .*one shape \[B\], got \(2,\) and \(1,\)"),
+    "shapes differ": ([0, 1], [1.0], r"^update: wanted .*the same shape \[B\], got \(2,\) and \(1,\)"),
     "a column": ([0, 1], [[1.0], [2.0]], r"^update: wanted .*got \(2,\) and \(2, 1\)"),
     "a lane too many": ([[0, 1]], [[1.0, 2.0]], r"^update: wanted .*\[B\], got \(1, 2\)"),
     "index too high": ([0, 10], [1.0, 1.0], "^index: wanted slots from 0 to 9, got 0 … 10"),
