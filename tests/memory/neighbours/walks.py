@@ -42,7 +42,7 @@ def memory_of(slots: int, **changes: Any) -> CrystalMemory:
 
 def refresh(memory: CrystalMemory) -> Neighbourhood:
     """The neighbours of everything stored now."""
-    return memory.neighbours.refresh(memory.draft().view())
+    return memory.neighbours.refresh(memory.snapshot())
 
 
 def graph_of(memory: CrystalMemory) -> NeighbourGraph:
@@ -88,7 +88,7 @@ def uneven(memory: CrystalMemory, lane: int | None, steps: range) -> list[torch.
             report = memory.consolidate(critic)
             phase = memory.ledger.phase
             seen += [report.values["epsilon"], report.values["contradicted"], phase]
-            seen += [getattr(memory.ledger, name) * (phase > 0) for name in ("c", "suspicion", "utility")]
+            seen += [getattr(memory.ledger, name) * (phase > 0) for name in ("c", "interference", "utility")]
     return seen
 
 
