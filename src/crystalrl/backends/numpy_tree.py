@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from crystalrl.backends.cpu_tree import ARITY
 from crystalrl.backends.protocols import BELOW_ONE, UNLABELLED, Weighting
 from crystalrl.backends.splitmix import GOLDEN, MIX_1, MIX_2, mix_int
 
+ARITY = 16
+"""Children of a node."""
 TOP = 4096
 """Most nodes of the highest level: up to here a running sum costs less than descending one more level."""
 
@@ -209,7 +210,7 @@ def learn(tree: Any, rule: Any, slot: Any, magnitude: Any) -> None:
 def _weigh(base: Any, weighting: Any, label: Any, c: Any, epsilon: float) -> Any:
     """Draw weights float32[L, B] of slots with the given base, label and c."""
     value = base
-    for stratum, how in enumerate(weighting.tolist()):
+    for stratum, how in enumerate(weighting):
         if how == Weighting.BASE_ROOT_C:
             value = np.where(label == stratum, base * np.sqrt(c), value)
         elif how == Weighting.C:
