@@ -122,7 +122,8 @@ class NeighbourLists:
 
     def of_successors(self, slots: Tensor) -> Tensor:
         """Slots int64[P, k] nearest to the successor states; −1: fewer are listed."""
-        return self._graph.ahead.index[0, slots].to(torch.int64)
+        assert self._graph.successor_lists is not None
+        return self._graph.successor_lists.index[0, slots].to(torch.int64)
 
     def faiss_index(self) -> Any:
         """The index from which the lists are refined."""
@@ -132,7 +133,7 @@ class NeighbourLists:
 
 def build_lists(memory: CrystalMemory) -> None:
     """Make the memory, which must be full, keep neighbour lists and their index."""
-    memory.neighbours.graph = graph = memory.neighbours._empty_graph(memory.arena)
+    memory.neighbours.graph = graph = memory.neighbours.empty_graph(memory.arena)
     every = torch.ones(1, memory.capacity, dtype=torch.bool)
     graph.index.build(every, every[:, 0], partial(graph.states.vectors, "obs"))
 

@@ -91,3 +91,30 @@ def test_the_benchmark_of_memories_is_also_a_script(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert "only: wanted some of speed, bytes, consolidation, got nothing" in done.stderr
+
+
+QUICK = (
+    "agreement", "consolidation", "contexts", "halfcheetah", "interference", "learners", "sb3-continual",
+    "sb3-overhead", "sb3-pendulum", "adoption-cleanrl", "adoption-parts", "overhead-cleanrl", "overhead-tianshou",
+    "overhead-torchrl",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", QUICK)
+def test_a_quick_run_has_the_keys_of_the_stored_result(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    main(["run", name, "--quick", "--device", "cpu", "--json", str(path)])
+    measured, stored = json.loads(path.read_text()), load(BENCHMARKS[name].file)
+    if isinstance(stored, list):
+        measured, stored = measured[0], stored[0]
+    if name != "consolidation":  # its parts are named by size and stream
+        assert set(measured) == set(stored)
+
+
+@pytest.mark.slow
+def test_bytes_per_experience_are_those_of_the_stored_result(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    main(["run", "memory", "--only", "bytes", "--json", str(path)])
+    assert json.loads(path.read_text())["bytes_per_experience"] == load("memory")["bytes_per_experience"]

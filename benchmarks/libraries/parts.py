@@ -48,7 +48,7 @@ def scores(params: CrystalParams | None, seeds: list[int], steps: int) -> list[f
     agent = DQN(Spaces((4,), 2), DQNParams(width=64, gamma=GAMMA, double=False, clip=1e9), Streams(seeds))
     memory = _memory(params, seeds)
     world = suite("cartpole", seeds).world(ENVS)
-    world.begin(torch.zeros(lanes, dtype=torch.int64))
+    world.reset(torch.zeros(lanes, dtype=torch.int64))
     score, returns = torch.zeros(lanes, ENVS), [list[float]() for _ in seeds]
     for step in range(0, steps, ENVS):
         epsilon = max(LEAST, 1 - (1 - LEAST) * step / (EXPLORATION * steps))

@@ -1,4 +1,4 @@
-"""What lanes ask of numbers: one per lane, and functions that round a lane the same way alone and among others."""
+"""Values per lane, and elementwise functions that give a lane the same bits alone and among other lanes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 PerLane = float | Sequence[float]
 """One number for all lanes, or one number per lane."""
 WHOLE = 64
-"""A number of elements that is a multiple of this is computed as whole vectors only."""
+"""Lanes are padded to a multiple of this many elements, so that no SIMD remainder is left."""
 
 
 def lane_values(value: PerLane) -> Sequence[float]:
@@ -28,10 +28,10 @@ def per_lane(name: str, value: PerLane, lanes: int, device: torch.device, dtype:
 
 
 def lanewise(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """An elementwise function of x [L, …]; a lane gets the same bits alone and among others.
+    """An elementwise function of x [L, …]; a lane gets the same bits alone and among other lanes.
 
-    On CPU whole vectors of elements and the remainder are computed by different code, which may round differently; so
-    each lane's elements are padded to whole vectors.
+    On CPU, whole SIMD vectors and the remainder are computed by different code, which may round differently. So each
+    lane is padded to whole vectors.
     """
     flat = x.flatten(1)
     short = -flat.shape[1] % WHOLE

@@ -16,7 +16,7 @@ Distance = Callable[[Tensor, Tensor], Tensor]
 
 
 def weighted_mean(loss: Tensor, weight: Tensor) -> Tensor:
-    """Mean over the batch of weight · loss: a scalar from two [B], [L] from two [L, B]."""
+    """Mean over the batch of weight · loss: a scalar for arguments [B], [L] for arguments [L, B]."""
     return (weight * loss).mean(-1)
 
 
@@ -32,7 +32,7 @@ def squared_error(output: Tensor, target: Tensor) -> Tensor:
 
 
 def gaussian_distance(output: Tensor, target: Tensor) -> Tensor:
-    """KL(target ‖ output) of diagonal Gaussians, each mean and log σ in one tensor [B, 2A] or [L, B, 2A]."""
+    """KL(target ‖ output) of diagonal Gaussians, each given as mean and log σ in one tensor [B, 2A] or [L, B, 2A]."""
     mean, log_std = output.chunk(2, -1)
     return gaussian_kl(mean, log_std, target)
 
@@ -62,7 +62,7 @@ def anchor_loss(output: Tensor, anchor: Anchor, distance: Distance = squared_err
 def anchor_losses(
     outputs: Mapping[str, Tensor], anchors: Mapping[str, Anchor], distances: Mapping[str, Distance] | None = None
 ) -> Tensor:
-    """Sum of the anchor losses of all anchored outputs; the distance is squared unless `distances` names another."""
+    """Sum of the anchor losses of all anchored outputs; squared error unless `distances` names another distance."""
     terms = []
     for key, anchor in anchors.items():
         if key not in outputs:
@@ -72,7 +72,7 @@ def anchor_losses(
 
 
 class Penalty(Protocol):
-    """What a continual-learning method adds to the loss."""
+    """A continual-learning method that adds a penalty to the loss."""
 
     def penalty(self, theta: Tensor) -> Tensor | None:
         """[L] for parameters [L, P]; None adds nothing."""

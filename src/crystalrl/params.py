@@ -1,8 +1,8 @@
 """The parameters of a crystal memory, in the paper's symbols, and its presets.
 
-Three configurations matter. `CrystalParams()` is the paper's idea with the fixes it needs; `CrystalParams.paper()` is
-the paper, literally; `CrystalParams.anchored()` is what we recommend. `robotics`, `games` and `navigation` are the
-columns of the paper's table of settings on top of the default.
+There are three main configurations. `CrystalParams()` is the paper's idea with the fixes it needs;
+`CrystalParams.paper()` implements the paper literally; `CrystalParams.anchored()` is recommended. `robotics`, `games`
+and `navigation` apply the columns of the paper's table of settings to the default.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class CrystalParams:
     """g: α is multiplied by exp(−output drift / (g·output spread)), so that outputs must settle first. None: off."""
 
     tau_L: PerLane = 0.3
-    """τ_L: above it liquid becomes glass."""
+    """τ_L, the c above which liquid becomes glass."""
     tau_C: PerLane = 0.7
-    """τ_C: above it glass becomes crystal."""
+    """τ_C, the c above which glass becomes crystal."""
     band_L: float = 0.05
-    """Glass becomes liquid again below τ_L − band_L."""
+    """Hysteresis: glass becomes liquid again below τ_L − band_L."""
     band_C: float | None = 0.05
-    """Crystal becomes glass again below τ_C − band_C. None: never (Algorithm 1 has no such move)."""
+    """Hysteresis: crystal becomes glass again below τ_C − band_C. None: never (Algorithm 1 has no such demotion)."""
     tau_evict: int | None = 100
     """A crystal under interference for this many consecutive consolidations is evicted; at most 255. None: off."""
 
@@ -59,8 +59,9 @@ class CrystalParams:
     cell: float = 0.3
     """Width of a cell of the novelty grid, in standard deviations of each coordinate."""
     novelty: Literal["auto", "grid", "knn"] = "auto"
-    """How visits are counted: in the cells of a grid, or from the distance to the k nearest stored states, for many
-    dimensions, where cells are rarely revisited; `auto` uses the grid as long as cells are revisited."""
+    """How visits are counted: `grid` counts visits to grid cells, `knn` estimates them from the distance to the k
+    nearest stored states (for many dimensions, where cells are rarely revisited), `auto` uses the grid while cells are
+    revisited."""
     k: int = 10
     """Number of neighbours for the downstream value (eq. dv), novelty, the interference backup and the automatic ε."""
     downstream: Literal["neighbours", "random"] = "neighbours"
@@ -77,9 +78,10 @@ class CrystalParams:
     delta_r: PerLane | None = None
     """δ_r, how much rewards must differ to contradict. None: their standard deviation at each consolidation."""
     raw_distance: bool = False
-    """Whether ε is in raw units of the state (the paper) or in standard deviations."""
+    """True: ε is in raw units of the state (the paper). False: in standard deviations."""
     backup: float = 0.0
-    """W ← max(I, backup·mean W of the neighbours of s′): a contradicted future makes a value suspect. 0: off."""
+    """W ← max(I, backup·mean W of the neighbours of s′): interference propagates back from contradicted successors. 0:
+    off."""
     sweeps: int = 15
     """Backup sweeps per consolidation: how many steps back a contradiction propagates."""
     warm: bool = False
@@ -155,12 +157,13 @@ class CrystalParams:
         lists = [floats(getattr(self, name)) for name in names]
         lanes = max(len(each) for each in lists)
         if any(len(each) not in (1, lanes) for each in lists):
-            raise ValueError(f"{', '.join(names)}: wanted as many lanes in each, got {[len(each) for each in lists]}")
+            counts = [len(each) for each in lists]
+            raise ValueError(f"{', '.join(names)}: wanted the same number of lanes in each, got {counts}")
         return list(zip(*(each * lanes if len(each) == 1 else each for each in lists), strict=True))
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
-        """The paper, literally; choices it leaves open are made as simply as possible."""
+        """The paper implemented literally; choices that it leaves open are made as simply as possible."""
         return replace(
             cls(
                 band_C=None, tau_evict=20, scale="q95", boost=False, interference="exists", raw_distance=True,
@@ -219,17 +222,17 @@ class CrystalParams:
 
     @property
     def uses_anchors(self) -> bool:
-        """Whether anything pulls outputs towards their anchors, or asks whether outputs have settled."""
+        """Whether anchors are needed: for the anchor loss (kappa), or to measure whether outputs have settled."""
         return any(floats(self.kappa)) or self.settle is not None
 
     def describe(self, slots: int, utility: float = 0.5, interference: float = 0.0) -> str:
-        """What these numbers mean, in words: times in environment steps for an experience of the given utility."""
+        """The parameters in words, with times in environment steps for an experience of the given utility."""
         gain, loss, steps = self._rates(utility, interference, slots)
         target = gain / (gain + loss) if gain + loss else 0.0
         liquid, glass, crystal = self.caps(slots)
         lines = [
             f"An experience of utility {utility:g} under interference {interference:g}:",
-            *(f"  becomes {name} after {_time(tau, target, gain + loss, steps)}" for name, tau in self._thresholds()),
+            *(f"  {_arrival(name, tau, target, gain + loss, steps)}" for name, tau in self._thresholds()),
             f"  tends to c* = {target:.3f}",
             f"Slots: {liquid:,} liquid, {glass:,} glass, {crystal:,} crystal.",
             f"Consolidation every {self.interval(slots):,} environment steps"
@@ -263,7 +266,7 @@ def _with_crystal(share: float) -> tuple[float, float, float]:
     return (1 - share) * 2 / 3, (1 - share) / 3, share
 
 
-def _time(tau: float, target: float, rate: float, steps: float) -> str:
+def _arrival(phase: str, tau: float, target: float, rate: float, steps: float) -> str:
     if target <= tau:
-        return f"no time: its mean never passes {tau:g}"
-    return f"{-math.log(1 - tau / target) / rate * steps:,.0f} environment steps"
+        return f"never becomes {phase}: the mean of c stays below {tau:g}"
+    return f"becomes {phase} after {-math.log(1 - tau / target) / rate * steps:,.0f} environment steps"

@@ -1,4 +1,4 @@
-"""The range of every field of `CrystalParams`, and its check."""
+"""Checks that every field of `CrystalParams` is in its range."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def check_fields(params: Any) -> None:
         if not whole and not (value is None and name in OPTIONAL):
             raise ValueError(f"{name}: wanted a whole number ≥ 1, got {value!r}")
     if params.tau_evict is not None and params.tau_evict > 255:
-        raise ValueError(f"tau_evict: wanted at most 255 (it is counted in a byte), got {params.tau_evict}")
+        raise ValueError(f"tau_evict: wanted at most 255 (the counter is one byte), got {params.tau_evict}")
     for name, allowed in CHOICES.items():
         if getattr(params, name) not in allowed:
             raise ValueError(f"{name}: wanted one of {', '.join(map(str, allowed))}, got {getattr(params, name)!r}")

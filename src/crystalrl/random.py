@@ -23,7 +23,7 @@ from crystalrl.backends import backend_for
 from crystalrl.backends.splitmix import GOLDEN, MIX_1, MIX_2, mix_int, signed
 
 WHOLE = 16
-"""Lanes are padded to a multiple of this many float64 values, so that CPU functions see whole vectors only."""
+"""Lanes are padded to a multiple of this many float64 values, so that no SIMD remainder is left on CPU."""
 
 
 class Stream(IntEnum):
@@ -80,7 +80,7 @@ def normal_from_bits(bits: Tensor, more: Tensor) -> Tensor:
 def element_normals(start: Tensor, size: int) -> Tensor:
     """float64[L, size] standard normals of the sequences that begin at start int64[L].
 
-    On CPU, logarithms may round differently in whole vectors and in the remainder, so lanes are padded to `WHOLE`.
+    On CPU, logarithms may round differently in SIMD vectors and in the remainder, so lanes are padded to `WHOLE`.
     """
     element = 2 * torch.arange(-(-size // WHOLE) * WHOLE, device=start.device)
     normal = normal_from_bits(element_bits(start[:, None], element), element_bits(start[:, None], element + 1))

@@ -1,6 +1,6 @@
-"""The data that crosses every boundary.
+"""The types that memories, agents and training loops exchange.
 
-Letters: L lanes, E environments per lane, N slots, B batch, D observation, A action.
+Axes: L lanes, E environments per lane, N slots, B batch, D observation, A action.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Observation = Tensor | dict[str, Tensor]
 class Transition:
     """One step of each environment: every field [L, E, …] with lanes; [E, …] without; [ … ] for one environment.
 
-    `terminated` ends the value of the future, `truncated` ends only the recording: a truncated transition bootstraps.
-    `next_obs` is the observation the step led to; at the end of an episode the final one, not the reset one.
+    A `terminated` transition has no future value; a `truncated` one still bootstraps. `next_obs` is the observation
+    that the step led to; at the end of an episode it is the final observation, not the one after the reset.
     """
 
     obs: ArrayLike | Mapping[str, ArrayLike]
@@ -38,7 +38,7 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """What the network should still say at a replayed state: target [L, B, …] and strength [L, B] of the pull."""
+    """The output that the network should keep for a replayed state: target [L, B, …] and loss coefficient [L, B]."""
 
     target: Tensor
     coefficient: Tensor
@@ -51,12 +51,12 @@ class Batch:
     obs: Observation
     action: Tensor
     reward: Tensor
-    """Sum of the (n-step) rewards, discounted."""
+    """Discounted sum of the (n-step) rewards."""
     next_obs: Observation
     discount: Tensor
     """γⁿ·(1 − terminated): the factor of the bootstrapped value."""
     weight: Tensor
-    """Factor of each sample in the critic's loss."""
+    """Weight of each sample in the critic's loss."""
     index: Tensor
     """Slots, for `Memory.update`."""
     context: Tensor | None = None
@@ -65,7 +65,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a critic says of a batch: TD errors [L, B] and, for anchors, its outputs {key: [L, B, …]}."""
+    """A critic's result for a batch: TD errors [L, B] and, for anchors, the outputs {key: [L, B, …]}."""
 
     td_error: Tensor
     output: Mapping[str, Tensor] | None = None
@@ -87,7 +87,7 @@ class Memory(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where the experiences are stored."""
+        """Device that stores the experiences."""
 
     @property
     def due(self) -> bool:

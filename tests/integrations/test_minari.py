@@ -125,7 +125,8 @@ def test_demonstrations_are_crystals_at_once_and_outlive_later_experiences() -> 
         memory.add(Transition(obs, int(rng.integers(2)), 0.0, after, False))
         if memory.due:
             memory.consolidate(lambda batch: torch.full((len(batch.reward),), 0.01))
-    assert torch.equal(memory.batch_of(slots).obs, torch.cat([torch.as_tensor(e.observations[:-1]) for e in dataset]))
+    stored = memory.arena.unpack(memory.arena.rows[0, slots])["obs"]
+    assert torch.equal(stored, torch.cat([torch.as_tensor(e.observations[:-1]) for e in dataset]))
     batch = memory.sample(100)
     assert int((memory.ledger.phase[0, batch.index] == 3).sum()) >= 50
 

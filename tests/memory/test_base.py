@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from crystalrl import Memory, ReservoirMemory, Transition, UniformMemory
+from crystalrl import Memory, PrioritizedMemory, ReservoirMemory, Transition, UniformMemory
 from crystalrl.memory import ReplayMemory
 from tests.experience import (
     MEMORIES,
@@ -23,6 +25,8 @@ from tests.experience import (
     simple,
     stacked,
 )
+
+NAN, INF = float("nan"), float("inf")
 
 
 @pytest.mark.parametrize("kind", MEMORIES)
@@ -177,3 +181,144 @@ def test_lanes_fed_the_same_stream_with_the_same_seed_are_the_same(kind: type[Re
     batch = memory.sample(30)
     assert_same_batch(part_of(batch, 0), part_of(batch, 1))
     assert batch.index[0].tolist() != batch.index[2].tolist()
+
+
+@contextmanager
+def refused(memory: ReplayMemory, message: str, error: type[Exception] = ValueError) -> Iterator[None]:
+    """The block raises, with this message, and leaves everything as it was, down to what is drawn next."""
+    before = memory.state_dict()
+    with pytest.raises(error, match=message):
+        yield
+    assert_same_state(before, memory.state_dict())
+    memory.check()
+
+
+def begun(kind: type[ReplayMemory] = UniformMemory, **options: Any) -> ReplayMemory:
+    """A memory of one environment with three experiences in it."""
+    memory = kind(10, **{**SMALL, **options})
+    for number in range(3):
+        memory.add(simple(number, context=1 if options.get("context") else None))
+    return memory
+
+
+ERRORS: dict[str, tuple[Any, Any, str]] = {
+    "NaN": ([0, 1], [1.0, NAN], "^td_error: wanted finite numbers of float32, got NaN or infinity"),
+    "inf": ([0, 1], [1.0, -INF], "^td_error: wanted finite"),
+    "too large for float32": ([0, 1], np.array([1e39, 0.0]), "^td_error: wanted finite"),
+    "shapes differ": ([0, 1], [1.0], r"^update: wanted .*the same shape \[B\], got \(2,\) and \(1,\)"),
+    "a column": ([0, 1], [[1.0], [2.0]], r"^update: wanted .*got \(2,\) and \(2, 1\)"),
+    "a lane too many": ([[0, 1]], [[1.0, 2.0]], r"^update: wanted .*\[B\], got \(1, 2\)"),
+    "index too high": ([0, 10], [1.0, 1.0], "^index: wanted slots from 0 to 9, got 0 … 10"),
+    "index below zero": ([-1, 0], [1.0, 1.0], "^index: wanted slots from 0 to 9, got -1 … 0"),
+    "an empty slot": ([0, 3], [1.0, 1.0], "^index: wanted slots that hold an experience, got empty ones"),
+    "nothing": (torch.zeros(0, dtype=torch.int64), torch.zeros(0), "^update: wanted at least one entry, got none"),
+}
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+@pytest.mark.parametrize("size", [0, -1, 11, 1.0, 2.5, None, "3"])
+def test_a_batch_size_out_of_range_is_refused(kind: type[ReplayMemory], size: Any) -> None:
+    memory = begun(kind)
+    with refused(memory, f"^size: wanted a whole number from 1 to the capacity 10, got {size!r}"):
+        memory.sample(size)
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_more_than_is_stored_but_not_more_than_the_capacity_may_be_drawn(kind: type[ReplayMemory]) -> None:
+    assert begun(kind).sample(10).reward.shape == (10,)
+    assert begun(kind).sample(np.int64(4)).reward.shape == (4,)
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_sampling_an_empty_memory_is_refused_at_first_and_after_a_clear(kind: type[ReplayMemory]) -> None:
+    memory = kind(10, **SMALL)
+    with refused(memory, "^sample: wanted at least one stored experience, got an empty memory$"):
+        memory.sample(1)
+    memory.add(simple(0))
+    memory.sample(1)
+    memory.clear()
+    with refused(memory, "got an empty memory$"):
+        memory.sample(1)
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_a_single_empty_lane_is_named(kind: type[ReplayMemory]) -> None:
+    memory = kind(10, obs=(3,), action=5, lanes=3)
+    rng = np.random.default_rng(0)
+    step = stacked([[random_step(rng)] for _ in range(3)], 3)
+    memory.add(step, valid=[[True], [False], [True]])
+    with refused(memory, r"empty memory in lanes \[1\]"):
+        memory.sample(1)
+    memory.add(step, valid=[[False], [True], [False]])
+    assert memory.sample(2).index.tolist() == [[0, 0]] * 3
+
+
+def test_pending_windows_are_not_stored_experiences() -> None:
+    memory = UniformMemory(10, **SMALL, n_step=3)
+    memory.add(simple(0))
+    with refused(memory, "empty memory"):
+        memory.sample(1)
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+@pytest.mark.parametrize("name", ERRORS)
+def test_wrong_updates_are_refused(backend: str, kind: type[ReplayMemory], name: str) -> None:
+    index, error, message = ERRORS[name]
+    memory = begun(kind)
+    memory.sample(5)
+    with refused(memory, message):
+        memory.update(torch.as_tensor(index), error)
+
+
+def test_wrong_kinds_of_numbers_in_an_update_are_refused() -> None:
+    memory = begun(PrioritizedMemory)
+    with refused(
+        memory, "^update: wanted an int64 index and floating td_error, got torch.int64 and torch.int64", TypeError
+    ):
+        memory.update(torch.tensor([0]), torch.tensor([1]))
+    with refused(memory, "got torch.float32 and torch.float32", TypeError):
+        memory.update(torch.tensor([0.0]), torch.tensor([1.0]))
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_updates_for_another_number_of_lanes_are_refused(lanes: int) -> None:
+    memory = PrioritizedMemory(10, obs=(3,), action=5, lanes=2)
+    rng = np.random.default_rng(0)
+    memory.add(stacked([[random_step(rng)] for _ in range(2)], 2))
+    with refused(memory, r"^update: wanted .*\[2, B\], got"):
+        memory.update(torch.zeros(lanes, 4, dtype=torch.int64), torch.zeros(lanes, 4))
+    with refused(memory, r"^index: wanted slots that hold an experience"):
+        memory.update(torch.tensor([[0], [1]]), torch.zeros(2, 1))
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+def test_an_index_from_before_a_clear_is_refused(backend: str, kind: type[ReplayMemory]) -> None:
+    memory = begun(kind)
+    batch = memory.sample(4)
+    memory.clear()
+    with refused(memory, r"^index: wanted slots that hold an experience, got empty ones \(from before a clear\?\)"):
+        memory.update(batch.index, torch.ones(4))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        np.array([1.5, -2.0], np.float64),
+        [1.5, -2.0],
+        torch.tensor([1.5, -2.0], dtype=torch.float16),
+        torch.tensor([1.5, -2.0], dtype=torch.bfloat16),
+        torch.tensor([1.5, -2.0], requires_grad=True),
+        torch.tensor([[1.5, 0.0], [-2.0, 0.0]])[:, 0],
+    ],
+)
+def test_td_errors_of_every_float_kind_are_understood(backend: str, error: Any) -> None:
+    memory = PrioritizedMemory(2, **SMALL, alpha=1.0, epsilon=1e-9)
+    memory.add(simple(0))
+    memory.add(simple(1))
+    memory.update(torch.tensor([0, 1]), error)
+    assert memory.ledger.tree.weight[0, :2].tolist() == [1.5, 2.0]
+
+
+def test_an_unknown_option_is_refused_by_name() -> None:
+    with pytest.raises(TypeError, match="colour"):
+        UniformMemory(10, **SMALL, colour="red")

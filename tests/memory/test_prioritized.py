@@ -210,3 +210,9 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
 def test_parameters_out_of_range_are_refused(build: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         build()
+
+
+def test_a_priority_floor_that_float32_cannot_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^epsilon: wanted .*got 1e-50"):
+        PrioritizedMemory(10, **SMALL, alpha=1.0, epsilon=1e-50)
+    PrioritizedMemory(10, **SMALL, alpha=0.5, epsilon=1e-50)

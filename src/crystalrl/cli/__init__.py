@@ -30,8 +30,8 @@ from crystalrl.study.tuning import load_search
 class Run:
     """Train on one suite; listed values and seeds are trained together, as lanes.
 
-    Settings of the memory, the method and the agent: --params.NAME, --method-params.NAME, --agent-params.NAME; all of
-    several values, separated by commas, are run.
+    Settings of the memory, the method and the agent: --params.NAME, --method-params.NAME, --agent-params.NAME. Several
+    values, separated by commas, are all run.
     """
 
     spec: tyro.conf.OmitArgPrefixes[RunFields]
@@ -97,7 +97,7 @@ class Theory:
 
 @dataclass(frozen=True)
 class Demo:
-    """Train seven designs on four tasks in a few minutes, then print a table and write a page."""
+    """Train seven configurations on four tasks in a few minutes, then print a table and write a report page."""
 
     out: Path = Path("runs/demo")
     """Folder for the results; an interrupted demo continues there."""
@@ -235,4 +235,4 @@ With your own agent:
   batch = memory.sample(256)     # your loss: batch.weight · TD error² + batch.anchor["q"].coefficient · (q − target)²
   memory.update(batch.index, td_error)
   if memory.due: memory.consolidate(lambda batch: Evaluation(td_errors(batch), {"q": network(batch.obs)}))
-More seeds, tasks and designs: `crystalrl run --help`, `crystalrl list`."""
+More seeds, tasks and configurations: `crystalrl run --help`, `crystalrl list`."""

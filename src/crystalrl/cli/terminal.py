@@ -37,7 +37,7 @@ def show_forecast(tables: Mapping[Path, Table], device: str, console: Console) -
     console.print(_forecast_table(forecasts))
     longer = "> " if any(each.at_least for each in forecasts) else ""
     if longer:
-        console.print(">: takes longer, because its evaluations were stopped before their end.", highlight=False)
+        console.print(">: a lower bound, because evaluations were stopped before their end.", highlight=False)
     cells, steps = sum(len(each.cells) for each in forecasts), sum(each.steps for each in forecasts)
     hours = sum(each.hours for each in forecasts)
     gpu = hours if device.startswith("cuda") else 0.0

@@ -1,4 +1,4 @@
-"""What the integrations share."""
+"""Functions shared by the integrations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def require(package: str, extra: str) -> None:
     """Raise ImportError, naming the command that installs it, if a package is missing."""
     try:
         found = find_spec(package) is not None
-    except ValueError:  # something that is not a module has taken its place in sys.modules
+    except ValueError:  # sys.modules holds something that is not a module
         found = False
     if not found:
         raise ImportError(
@@ -25,8 +25,8 @@ def require(package: str, extra: str) -> None:
 
 
 def consolidate(memory: CrystalMemory, evaluate: Evaluate) -> Consolidation:
-    """`memory.consolidate`, except that no time has passed before the first one: nothing settles during the warm-up
-    before learning starts.
+    """`memory.consolidate`, except that the time before the first call does not count: outputs cannot settle during the
+    warm-up before learning starts.
     """
     if memory.params.clock == "steps" and not bool(memory.consolidations.any()):
         memory.ledger.updated.copy_(memory.time[:, None].expand_as(memory.ledger.updated))
@@ -35,6 +35,6 @@ def consolidate(memory: CrystalMemory, evaluate: Evaluate) -> Consolidation:
 
 @contextmanager
 def private_randomness(device: torch.device) -> Iterator[None]:
-    """Inside, random numbers are drawn without changing the state of the run's generators."""
+    """A context in which random numbers are drawn without changing the state of the run's generators."""
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         yield

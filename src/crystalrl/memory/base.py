@@ -1,4 +1,4 @@
-"""The front door of every memory: checks what comes in, joins payload and ledger, hands out batches."""
+"""The base class of all memories: checks input, combines payload and ledger, returns batches."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from crystalrl.types import ArrayLike, Batch, Evaluate, Transition
 class ReplayMemory:
     """Payload (`arena`) + ledger + unfinished n-step windows + random streams + clock.
 
-    Invariant: the ledger's occupied slots are those the arena has written; `time[l]` counts the valid transitions that
-    lane l was given. A subclass sets `ledger` and `params` when it is built.
+    Invariant: the occupied slots of the ledger are those written in the arena; `time[l]` counts the valid transitions
+    added to lane l. A subclass sets `ledger` and `params` in its constructor.
     """
 
     params: object = None
     ledger: Ledger
     kinds: ClassVar[dict[str, type[ReplayMemory]]] = {}
-    """Memory classes by the name that files carry."""
+    """Memory classes by the name stored in files."""
 
     def __init_subclass__(cls) -> None:
         ReplayMemory.kinds[cls.__name__] = cls
@@ -69,7 +69,7 @@ class ReplayMemory:
 
     @classmethod
     def _restore(cls, storage: dict[str, Any], params: dict[str, Any]) -> Self:
-        """A memory as its file's header describes it."""
+        """A memory built from the header of its file."""
         return cls(**params, **storage)
 
     def __len__(self) -> int:
@@ -100,7 +100,7 @@ class ReplayMemory:
         closes n windows.
         """
         if not self._recording:
-            self.ledger.reserve(self._width)  # an error here comes before anything has changed
+            self.ledger.reserve(self._width)  # may raise: nothing has changed yet
         rows = self.packer.pack(transition)
         if self._single and valid is None:
             self._numpy_time += 1  # before the slot is allocated, as with several lanes
@@ -114,7 +114,7 @@ class ReplayMemory:
 
     @property
     def _recording(self) -> bool:
-        """Whether a CUDA graph is being recorded: then the host's part waits for `reserve`."""
+        """Whether a CUDA graph is being recorded: then the caller runs the host's part of `add` with `reserve`."""
         return self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
     def _write_single(self, slot: int) -> Tensor:
@@ -137,8 +137,8 @@ class ReplayMemory:
         return slots
 
     def reserve(self) -> None:
-        """The host's part of `add`. `add` does it itself, unless a CUDA graph is being recorded: call this before each
-        replay of a recorded `add`.
+        """The part of `add` that runs on the host. `add` calls it itself, except while a CUDA graph is recorded: call
+        it before each replay of a recorded `add`.
         """
         self.ledger.reserve(self._width)
 
@@ -158,7 +158,7 @@ class ReplayMemory:
         return self._all_valid if ended is None else self.packer.mask("ended", ended)
 
     def _outer(self, inner: Tensor) -> Tensor:
-        """[L, E, …] → the shape the user has."""
+        """[L, E, …] without the lane and environment axes that this memory's user does not pass."""
         if self.spec.lanes is not None:
             return inner
         return inner[0, 0] if self.spec.envs == 1 else inner[0]
@@ -180,10 +180,10 @@ class ReplayMemory:
         if empty := [lane for lane, count in enumerate(self.ledger.count.tolist()) if count == 0]:
             where = "" if self.spec.lanes is None else f" in lanes {empty[:8]}"
             raise ValueError(f"sample: wanted at least one stored experience, got an empty memory{where}")
-        self._filled = True  # experiences are replaced, never withdrawn: no need to look again until `clear`
+        self._filled = True  # experiences are replaced, not removed: no need to check again until `clear`
 
     def update(self, index: Tensor, td_error: ArrayLike) -> None:
-        """Tell the memory the TD errors (signed or not) of drawn experiences: index and td_error [L, B] or [B].
+        """Report the TD errors (signed or absolute) of drawn experiences: index and td_error [L, B] or [B].
 
         An entry whose slot was rewritten since it was drawn is skipped.
         """
@@ -198,7 +198,7 @@ class ReplayMemory:
         if slots.dim() != dims or (dims == 2 and slots.shape[0] != self.lanes) or error.shape != slots.shape:
             wanted = "[B]" if dims == 1 else f"[{self.lanes}, B]"
             got = f"{tuple(slots.shape)} and {tuple(error.shape)}"
-            raise ValueError(f"update: wanted index and td_error of one shape {wanted}, got {got}")
+            raise ValueError(f"update: wanted index and td_error of the same shape {wanted}, got {got}")
         if slots.dtype != torch.int64 or not error.is_floating_point():
             raise TypeError(f"update: wanted an int64 index and floating td_error, got {slots.dtype} and {error.dtype}")
         inner, error = slots.view(self.lanes, -1), error.reshape(self.lanes, -1)
@@ -237,7 +237,7 @@ class ReplayMemory:
         return {f"{part}.{name}": tensor for part, named in parts.items() for name, tensor in named.items()}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything that decides what happens next, as tensors on CPU."""
+        """The complete state, as tensors on CPU."""
         used = self.ledger.used
         return {
             name: (tensor[:, :used] if ".slot." in name else tensor).detach().to("cpu", copy=True).contiguous()
@@ -245,7 +245,7 @@ class ReplayMemory:
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from `state`; an error, with nothing changed, if its names, shapes or dtypes do not fit."""
+        """Load `state`. Raises, with nothing changed, if its names, shapes or dtypes do not match."""
         own = self._tensors()
         if set(state) != set(own):
             odd = sorted(set(state) ^ set(own))
@@ -261,11 +261,11 @@ class ReplayMemory:
         self.ledger.refresh()
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the memory to one file. The previous file survives if anything fails on the way."""
+        """Write the memory to one file. If that fails, the previous file is unchanged."""
         checkpoint.write(path, self._header(), self.state_dict())
 
     def load(self, path: str | PathLike[str]) -> None:
-        """Continue from a file of a memory of the same kind and structure. On any error nothing is changed."""
+        """Load the state of a memory of the same kind and structure from a file. On any error nothing is changed."""
         header, state = checkpoint.read(path)
         own = self._header()
         for name in ("kind", "structure"):
@@ -277,7 +277,7 @@ class ReplayMemory:
             raise CheckpointError(f"{path}: {error}") from error
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy go through the file format: views of one storage would not survive otherwise."""
+        """Pickle and copy use the saved state: tensors that are views of one storage would be separated otherwise."""
         return _restored, (self._header(), self.state_dict(), str(self.device))
 
     def _header(self) -> dict[str, Any]:
@@ -286,7 +286,7 @@ class ReplayMemory:
 
 
 def load_memory(path: str | PathLike[str], device: str | torch.device = "cpu") -> ReplayMemory:
-    """The memory that was saved to `path`, of whatever kind."""
+    """Load a memory of any kind from `path`."""
     header, state = checkpoint.read(path)
     if header["kind"] not in ReplayMemory.kinds:
         raise CheckpointError(f"{path}: wanted one of {sorted(ReplayMemory.kinds)}, got {header['kind']}")

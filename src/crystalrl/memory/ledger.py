@@ -1,7 +1,7 @@
-"""Which slot to write, which to draw: the part of a memory that knows nothing of observations.
+"""Ledgers decide which slots are written and which are drawn. They know nothing about observations.
 
-Another library may keep its own storage and use only a ledger: `allocate` says where to write, `commit` that it was
-done, `draw` what to replay and with which weight, `update` what was learnt.
+`allocate` returns slots to write, `commit` confirms that they were written, `draw` returns slots to replay with their
+weights, `update` records TD errors. Another library may keep its own storage and use only a ledger.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from crystalrl.random import Streams
 
 
 class Ledger(Protocol):
-    """Bookkeeping of L lanes × N slots. Every tensor it keeps is named in `tensors`; that is its whole state."""
+    """Bookkeeping of L lanes × N slots. `tensors` returns its whole state."""
 
     @property
     def count(self) -> Tensor:
@@ -31,13 +31,13 @@ class Ledger(Protocol):
     @property
     def nbytes(self) -> int: ...
     def reserve(self, width: int) -> None:
-        """Make sure that `width` slots of each lane can be allocated next; an error, with nothing changed, if not."""
+        """Make sure that `width` slots of each lane can be allocated next. Raises, with nothing changed, if not."""
 
     def allocate(self, valid: Tensor) -> Tensor:
         """Slots int64[L, M] for new experiences, in order; −1 where valid bool[L, M] is False or it is not kept."""
 
     def commit(self, slots: Tensor) -> None:
-        """The rows of the allocated slots int64[L, M] are stored now."""
+        """Confirm that the rows of the allocated slots int64[L, M] have been stored."""
 
     def add_one(self) -> int:
         """`allocate` and `commit` in one, for a single experience of the only lane, on CPU; its row is stored next."""
@@ -49,7 +49,7 @@ class Ledger(Protocol):
         """Record |TD error| float32[L, B] of drawn slots int64[L, B]; those rewritten since are skipped."""
 
     def holds(self, slots: Tensor) -> bool:
-        """Whether every slot int64[L, B] is occupied (this waits for the device)."""
+        """Whether every slot int64[L, B] is occupied (this synchronises)."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Live tensors that make up the state, by their stored names; [L, N] ones are named `slot.…`."""
@@ -58,17 +58,17 @@ class Ledger(Protocol):
         """Recompute what follows from `tensors` after they were loaded."""
 
     def clear(self) -> None:
-        """Forget all experiences. Updates that answer draws from before are skipped."""
+        """Forget all experiences. Updates for earlier draws are skipped."""
 
     def forget_draws(self) -> None:
-        """Forget earlier draws: no update will answer them."""
+        """Forget earlier draws: no updates for them will follow."""
 
     def check(self) -> None: ...
 
 
 class CountedLedger:
-    """What ledgers share that fill their slots in order and keep them. Invariant: `number` int64[L] counts the
-    experiences that were ever allocated.
+    """Base of ledgers that fill slots in order and never free them. Invariant: `number` int64[L] counts all experiences
+    allocated so far.
     """
 
     def __init__(self, lanes: int, slots: int, streams: Streams) -> None:

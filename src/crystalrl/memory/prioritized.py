@@ -31,7 +31,7 @@ class PrioritizedParams:
     is_steps: int | None = None
     """Environment steps over which beta rises linearly to 1; None keeps it constant."""
     epsilon: float = 1e-6
-    """Keeps an experience without TD error drawable."""
+    """Added to |TD error|, so that an experience with TD error 0 can still be drawn."""
 
     def __post_init__(self) -> None:
         for name in ("alpha", "beta"):
@@ -55,7 +55,7 @@ class PrioritizedLedger(RingLedger):
         self.tree = SumTree(lanes, slots, 1, device)
         self.beta = per_lane("beta", params.beta, lanes, device)
         self.max_priority = torch.ones(lanes, dtype=torch.float32, device=device)
-        """Largest draw weight so far: what a new experience gets."""
+        """Largest draw weight so far, given to new experiences."""
         self.rule = PriorityRule(params.epsilon, per_lane("alpha", params.alpha, lanes, device), self.max_priority)
         self._stratum = torch.zeros(lanes, 0, dtype=torch.uint8, device=device)
         self._filled = torch.zeros(lanes, 1, dtype=torch.float64)
@@ -80,7 +80,7 @@ class PrioritizedLedger(RingLedger):
         return self.tree.sample(self.streams, self._stratum, self._occupied(), beta)
 
     def _occupied(self) -> Tensor:
-        """float64[L, 1] occupied slots."""
+        """float64[L, 1]: number of occupied slots."""
         if not self.backend.on_host:
             return self.count[:, None].to(torch.float64)
         self._filled_array[:, 0] = np.minimum(self._number, self.slots)

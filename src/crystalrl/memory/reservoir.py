@@ -1,7 +1,7 @@
 """Reservoir replay: the most recent experiences, and a uniform sample of everything older.
 
-Nothing moves. An experience that is no longer recent is offered to the reservoir: it replaces a random member or is
-dropped, and the new experience is written to the slot that this frees.
+Stored experiences do not move. An experience that is no longer recent is offered to the reservoir: it replaces a random
+member or is dropped, and the new experience is written to the slot that this frees.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class ReservoirLedger(CountedLedger):
         return super().nbytes + self.recent.nbytes + self.reserved.nbytes
 
     def allocate(self, valid: Tensor) -> Tensor:
-        """At most R at once, so that those that leave the window differ from those that enter it; and few, because
-        those that take the same seat are found by comparing all pairs.
+        """See `Ledger.allocate`. Done in parts of at most R, so that no experience enters and leaves the window in one
+        part, and at most 64, because repeated positions are found by comparing all pairs.
         """
         width = min(max(self.window, 1), 64)
         return torch.cat([self._allocate(part) for part in valid.split(width, dim=1)], dim=1)
@@ -73,34 +73,36 @@ class ReservoirLedger(CountedLedger):
         old = number - window  # how many were offered to the reservoir before
         entry = torch.where(valid, number % window, window) if window else torch.zeros_like(number)
         leaving = self.recent.gather(1, entry) if window else torch.full_like(number, -1)
-        seat = (self.streams.at(Stream.PLACE, number) * (old + 1).clamp_min(1)).to(torch.int64)
-        seat = torch.where(old < room, old, seat)
-        admitted = valid & (old >= 0) & (seat < room)
-        seat = torch.where(admitted, seat, room)
-        freed = torch.where(old < room, number.clamp_max(self.slots - 1), self._unseat(seat, leaving, admitted))
+        position = (self.streams.at(Stream.PLACE, number) * (old + 1).clamp_min(1)).to(torch.int64)
+        position = torch.where(old < room, old, position)
+        admitted = valid & (old >= 0) & (position < room)
+        position = torch.where(admitted, position, room)
+        freed = torch.where(
+            old < room, number.clamp_max(self.slots - 1), self._freed_slots(position, leaving, admitted)
+        )
         slots = torch.where(admitted | (old < 0), freed, leaving)
         if window:
             slots = torch.where(old < 0, number, slots)
             self.recent.scatter_(1, entry, slots)
-        self._seat(seat, leaving if window else slots)
+        self._put_members(position, leaving if window else slots)
         return torch.where(valid, slots, -1)
 
-    def _unseat(self, seat: Tensor, leaving: Tensor, admitted: Tensor) -> Tensor:
-        """Slot freed by taking `seat` [L, M]: its member's, or that of the last to take it in this call."""
-        earlier = (seat[:, :, None] == seat[:, None, :]) & admitted[:, None, :] & admitted[:, :, None]
-        order = torch.arange(seat.shape[1], device=seat.device)
+    def _freed_slots(self, position: Tensor, leaving: Tensor, admitted: Tensor) -> Tensor:
+        """Slot freed at a reservoir position [L, M]: its member's, or that of the last to replace it in this call."""
+        earlier = (position[:, :, None] == position[:, None, :]) & admitted[:, None, :] & admitted[:, :, None]
+        order = torch.arange(position.shape[1], device=position.device)
         last = ((order[None, :] < order[:, None]) & earlier).long().mul(order + 1).amax(-1)
-        held = self.reserved.gather(1, seat)
+        held = self.reserved.gather(1, position)
         return torch.where(last > 0, leaving.gather(1, (last - 1).clamp_min(0)), held)
 
-    def _seat(self, seat: Tensor, slots: Tensor) -> None:
-        """reserved[seat] = slot, in order: with one seat twice the last stays, others go to the spare column."""
-        order = torch.arange(seat.shape[1], device=seat.device)
-        later = ((seat[:, :, None] == seat[:, None, :]) & (order[None, :] > order[:, None])).any(-1)
-        self.reserved.scatter_(1, torch.where(later, self.reserved.shape[1] - 1, seat), slots)
+    def _put_members(self, position: Tensor, slots: Tensor) -> None:
+        """reserved[position] = slot, in order: of repeated positions the last counts; others go to the spare column."""
+        order = torch.arange(position.shape[1], device=position.device)
+        later = ((position[:, :, None] == position[:, None, :]) & (order[None, :] > order[:, None])).any(-1)
+        self.reserved.scatter_(1, torch.where(later, self.reserved.shape[1] - 1, position), slots)
 
     def add_one(self) -> int:
-        """As `allocate`, in plain numbers, for one experience in one lane on CPU."""
+        """`allocate` in plain numbers, for one experience in one lane on CPU."""
         window, room, recent, reserved = self.window, self.slots - self.window, self._recent[0], self._reserved[0]
         number = int(self._number[0])
         self._number[0] += 1
@@ -109,10 +111,10 @@ class ReservoirLedger(CountedLedger):
         if old < 0:
             slot = number
         else:
-            seat = old if old < room else int(self.streams.one_at(Stream.PLACE, number) * (old + 1))
-            if seat < room:
-                slot = number if old < room else int(reserved[seat])
-                reserved[seat] = leaving if window else slot
+            position = old if old < room else int(self.streams.one_at(Stream.PLACE, number) * (old + 1))
+            if position < room:
+                slot = number if old < room else int(reserved[position])
+                reserved[position] = leaving if window else slot
         if window:
             recent[number % window] = slot
         return slot
@@ -141,7 +143,7 @@ class ReservoirLedger(CountedLedger):
 
 def _scaled(uniform: Tensor, count: Tensor) -> Tensor:
     """Integers int64[L, B] uniform in 0 … count − 1 from uniforms float64[L, B] and counts int64[L, 1]."""
-    if uniform.device.type == "cpu":  # a third of torch's time at batch size
+    if uniform.device.type == "cpu":  # takes a third of torch's time for a batch
         return torch.from_numpy((uniform.numpy() * count.numpy()).astype(np.int64))
     return (uniform * count).to(torch.int64)
 

@@ -133,7 +133,7 @@ def phase_course(results: Results, row: Row) -> tuple[Any, Any]:
 
 
 def _of(results: Results, row: Row) -> Any:
-    """bool: rows of the memory table that belong to the reported cell and seeds."""
+    """Mask of the rows of the memory table that belong to the reported cell and seeds."""
     memory = results.memory
     return np.isin(memory["cell"].astype(str), row.chosen.stored) & np.isin(memory["seed"], row.chosen.seeds)
 

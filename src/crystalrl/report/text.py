@@ -164,7 +164,7 @@ def _mean_of(row: Row) -> float:
 
 
 def design_table(results: Results) -> Grid:
-    """Memory and method of each row, and whether the method must be told when a task ends."""
+    """Memory and method of each row, and whether the method needs to know when a task ends."""
     lines = []
     for row in results.rows:
         spec = row.spec

@@ -1,6 +1,6 @@
 """Run a study with only PyTorch and NumPy installed: `python -m crystalrl.study NAME --out FOLDER`.
 
-It makes the same runs and files as `crystalrl study`, which shows more; `crystalrl report FOLDER` renders both.
+It makes the same runs and files as `crystalrl study`, but prints less; `crystalrl report FOLDER` renders both.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         if time.monotonic() > stop:
             raise SystemExit(
-                f"{given.minutes:g} minutes are over, {len(jobs) - number} runs are left: start again to go on"
+                f"{given.minutes:g} minutes are over, {len(jobs) - number} runs are left: start again to continue"
             )
         _run(name, group, store, given.device)
 
@@ -46,8 +46,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, required=True, help="results folder; an interrupted study continues there")
     parser.add_argument("--tables", default="", help="tables to run, separated by commas; default: all")
     parser.add_argument("--device", default=best_device())
-    parser.add_argument("--minutes", type=float, default=1e9, help="start no run after this many minutes")
-    parser.add_argument("--share", type=_share, default=(1, 1), help="2/3: the second of three processes")
+    parser.add_argument("--minutes", type=float, default=1e9, help="start no new run after this many minutes")
+    parser.add_argument(
+        "--share",
+        type=_share,
+        default=(1, 1),
+        help="part of the runs to do, such as 2/3 for the second of three processes",
+    )
     parser.add_argument("--steps", type=int, default=0, help="steps per task, instead of the study's own, for a trial")
     return parser
 
@@ -68,7 +73,7 @@ def _jobs(tables: Mapping[str, Table], out: Path) -> list[tuple[str, Group, Stor
     jobs = []
     for key, table in tables.items():
         store, groups = Store(out / key, table.to_toml()), plan(table.runs())
-        pending(groups, store)  # refuses conflicting parts before anything is trained
+        pending(groups, store)  # raises for conflicting parts before anything is trained
         jobs += [(key, group, store) for group in groups]
     return sorted(jobs, key=lambda job: -len(job[1].lanes) * job[1].steps * job[1].spec.capacity)
 

@@ -1,7 +1,7 @@
 """Checkpoints of unfinished runs: one file per run, safetensors and JSON.
 
-A file holds the trainer (agent, memory, method, world, random streams, counters) and the results so far. It is written
-at the end of every task and at an interval in minutes, atomically; when it is written changes no result.
+A file holds the trainer (agent, memory, method, environments, random streams, counters) and the results so far. It is
+written atomically, at the end of every task and at an interval in minutes; saving changes no results.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _part(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
 
 
 def _has_safetensors() -> bool:
-    """Whether checkpoints can be written here; without safetensors an interrupted run starts again."""
+    """Whether checkpoints can be written; without safetensors an interrupted run starts from the beginning."""
     try:
         import safetensors  # noqa: F401
     except ModuleNotFoundError:

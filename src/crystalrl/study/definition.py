@@ -82,7 +82,7 @@ class Table:
         return next(iter(self.rows.values())).suite
 
     def runs(self) -> dict[str, RunSpec]:
-        """The rows to run: with the capacity that fits a budget, and with tuning seeds if they are to be tuned."""
+        """The rows to run, with the capacity that fits a budget and, for rows to be tuned, with the tuning seeds."""
         return {name: replace(capacity_for(spec), seeds=self._seeds(spec)) for name, spec in self.rows.items()}
 
     def tuned(self, spec: RunSpec) -> bool:

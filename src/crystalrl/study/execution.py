@@ -70,7 +70,7 @@ def recorded(trainer: Trainer, recorder: Recorder, checkpoints: Checkpoints) -> 
 
 
 RETRIES = 5
-"""Restarts of a run whose Ray worker was lost, at most."""
+"""Maximum number of restarts of a run whose Ray worker was lost."""
 PAUSE = 0.25
 """Seconds between two progress reports of a Ray worker."""
 
@@ -148,7 +148,7 @@ def best_device() -> str:
 
 def prepare(device: str) -> None:
     """Process settings that make small networks fast and their scores reproducible. On CPU: one thread (the tensors are
-    small), freed memory is kept (new pages cost as much as the arithmetic here), denormal numbers are flushed to zero.
+    small), freed memory is kept (new pages cost as much as the arithmetic), denormal numbers are flushed to zero.
     On CUDA: networks multiply in TF32, which reads ten bits of each fraction and accumulates in float32; the memories
     compute distances in full float32.
     """

@@ -49,7 +49,9 @@ class WeightsAndBiases:
         self.run: Any = wandb.init(project="crystalrl", name=folder.name, dir=str(folder))
 
     def log(self, values: Mapping[str, float], step: int) -> None:
-        self.run.log({**values, "environment steps": step})  # not W&B's step: rows differ in theirs
+        self.run.log(
+            {**values, "environment steps": step}
+        )  # not W&B's own step, because rows have different step counts
 
     def close(self) -> None:
         self.run.finish()

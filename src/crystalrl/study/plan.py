@@ -98,7 +98,7 @@ def stage_tasks(suite: str) -> tuple[int, ...]:
 
 
 def _structure(spec: RunSpec) -> str:
-    """What lanes of one run must share: everything but seeds and the numbers that may differ between lanes."""
+    """The settings that lanes of one run must share: everything but seeds and numbers that may differ between lanes."""
     shared = asdict(spec)
     for free in ("seeds", "order", "grid"):
         shared.pop(free)

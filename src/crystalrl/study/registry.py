@@ -25,7 +25,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class NoParams:
-    """For a kind without settings."""
+    """The settings of a kind that has none."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class Kind:
     per_lane: tuple[str, ...] = ()
     presets: tuple[str, ...] = ()
     needs_boundaries: bool = False
-    """Whether it must be told when a task ends."""
+    """Whether it needs to know when a task ends."""
 
     def settings(self, preset: str, values: Values) -> Any:
         """The validated settings."""
         return self.params(**values)
 
     def lane_numbers(self, preset: str, values: Values) -> dict[str, Any]:
-        """Every setting that may differ between lanes: name → number, or None if it is switched off."""
+        """Settings that may differ between lanes: name → number, or None if the setting is switched off."""
         settings = self.settings(preset, values)
         return {name: getattr(settings, name) for name in self.per_lane}
 
@@ -146,8 +146,8 @@ SUITES: dict[str, str] = {
     "nav-N-hidden": "no task id: landmarks distinguish the tasks",
     "cartpole[-N]": "balance a pole; N tasks with their own physics, every second one mirrored",
     "acrobot[-N]": "swing up two links",
-    "pendulum[-N]": "swing up a pendulum, box actions",
-    "mountaincar[-N]": "rock a car uphill, box actions",
+    "pendulum[-N]": "swing up a pendulum; box actions",
+    "mountaincar[-N]": "drive an underpowered car uphill; box actions",
     "classic": "CartPole, Acrobot, Pendulum and MountainCarContinuous, of different sizes, box actions",
     "classic-discrete": "CartPole and Acrobot",
     "classic-continuous": "Pendulum and MountainCarContinuous",

@@ -1,4 +1,4 @@
-"""The training loop. `run` is a generator that yields what happens; it prints and writes nothing."""
+"""The training loop. `run` is a generator of events; it prints and writes nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from crystalrl.types import Memory
 
 @dataclass(frozen=True)
 class Built:
-    """The run is set up; `nbytes` is what memory and method hold per lane."""
+    """The run is set up; `nbytes`: bytes of memory and method per lane."""
 
     nbytes: int
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from crystalrl import CrystalMemory, CrystalParams
 from crystalrl.dynamics import EMPTY, LIQUID
 from crystalrl.memory.crystal.ledger import TINY, CrystalLedger
 from crystalrl.memory.storage.spec import StorageSpec
-from crystalrl.params import CrystalParams
 from crystalrl.random import Streams
 from tests.conftest import computing_with
+from tests.memory.crystal.experience import by_reward, feed, memory_of, stream
 
 SLOTS = 70
 
@@ -118,3 +120,127 @@ def test_stored_names_stay_whatever_the_attributes_are_called() -> None:
     columns = {"c", "utility", "error", "suspicion", "key", "boost", "streak", "flags", "birth", "updated", "env"}
     lanes = {"number", "highest", "filled", "queue", "head", "tail"}
     assert names == {f"slot.{name}" for name in columns | {"weight", "claims", "label"}} | lanes
+
+
+STILL: dict[str, Any] = {"sigma": 0.0, "interference": "none", "boost": False}
+
+
+def pinned_births(memory: CrystalMemory, slots: list[int]) -> list[int]:
+    memory.pin(torch.tensor(slots))
+    return memory.ledger.birth[0, slots].tolist()
+
+
+def test_pinned_experiences_survive_being_overwritten_and_the_queue_being_rebuilt() -> None:
+    memory = memory_of(32)
+    feed(memory, 32)
+    births = pinned_births(memory, [0, 5, 31])
+    feed(memory, 500, seed=1)
+    assert memory.ledger.birth[0, [0, 5, 31]].tolist() == births
+    memory.consolidate(by_reward)
+    feed(memory, 500, seed=2)
+    memory.consolidate(by_reward)
+    assert memory.ledger.birth[0, [0, 5, 31]].tolist() == births
+
+
+def test_pinned_experiences_survive_overflow_of_every_phase() -> None:
+    """Everything in one phase: far beyond its room."""
+    for c, phase in ((0.1, "liquid"), (0.5, "glass"), (0.9, "crystal")):
+        memory = memory_of(64, CrystalParams(**STILL, alpha=0.0))
+        feed(memory, 30 if phase != "liquid" else 60, crystallization=c)
+        births = pinned_births(memory, list(range(8)))
+        memory.consolidate(lambda batch: (batch.index >= 8).float())  # the pinned are worth least
+        assert set(births) <= set(memory.ledger.birth[0, memory.experiences(phase)["index"]].tolist())
+
+
+def test_pinned_crystals_survive_streak_eviction_and_others_do_not() -> None:
+    params = CrystalParams.paper(alpha=0.0, beta=0.0, sigma=0.0, tau_evict=2, epsilon=10.0, delta_r=0.1)
+    memory = memory_of(64, replace(params, capacity=(1.0, 1.0, 8.0)))
+    feed(memory, 30, crystallization=0.9)
+    births = pinned_births(memory, [3])
+    for _ in range(2):
+        report = memory.consolidate(by_reward)
+    assert report.values["streak_evicted"][0] == 29
+    assert memory.ledger.birth[0, memory.experiences()["index"]].tolist() == births
+
+
+def test_unpinned_experiences_may_go_again() -> None:
+    memory = memory_of(16)
+    feed(memory, 16)
+    memory.pin(torch.tensor([4]))
+    memory.pin(torch.tensor([4]), pinned=False)
+    before = int(memory.ledger.birth[0, 4])
+    feed(memory, 40, seed=1)
+    assert int(memory.ledger.birth[0, 4]) != before
+
+
+def test_experiences_may_start_crystallized() -> None:
+    memory = memory_of(64)
+    for c, phase in ((0.0, "liquid"), (0.3, "liquid"), (0.31, "glass"), (0.7, "glass"), (0.71, "crystal")):
+        slot = feed(memory, 1, crystallization=c)[0]
+        held = memory.experiences(phase)
+        assert slot in held["index"].tolist()
+        assert float(held["c"][held["index"] == slot]) == pytest.approx(c)
+    assert feed(memory, 1)[0] in memory.experiences("liquid")["index"].tolist()
+
+
+def test_a_phase_opened_by_a_crystallized_experience_is_drawn_at_once() -> None:
+    memory = memory_of(64)
+    feed(memory, 20)
+    memory.sample(20)
+    slot = feed(memory, 1, crystallization=0.9)[0]
+    assert int((memory.sample(20).index == slot).sum()) == 1  # 5 % of the batch
+
+
+def test_a_batch_is_whole_when_the_last_liquid_is_gone() -> None:
+    memory = memory_of(16, CrystalParams(capacity=(10.0, 1.0, 1.0)))
+    feed(memory, 16)
+    feed(memory, 16, seed=1, crystallization=0.9)
+    assert len(memory.experiences("liquid")["index"]) == 0
+    assert set(memory.ledger.phase[0, memory.sample(16).index].tolist()) == {3}
+
+
+def test_parallel_environments_may_start_with_their_own_crystallization() -> None:
+    memory = memory_of(64, lanes=2, envs=2)
+    transition = next(stream(1, lead=(2, 2)))
+    slots = memory.add(transition, crystallization=[[0.0, 0.5], [0.8, 1.0]])
+    assert memory.ledger.phase.gather(1, slots).tolist() == [[1, 2], [3, 3]]
+
+
+@pytest.mark.parametrize("envs", [1, 2])
+@pytest.mark.parametrize("start", [2**31 - 25, 2**32 - 25])
+def test_time_stamps_may_wrap(envs: int, start: int) -> None:
+    """A memory whose time passes what a time stamp holds does what a young one does."""
+    ends = []
+    for time in (0, start):
+        memory = memory_of(40, CrystalParams(time_unit=10, slices=3), envs=envs)
+        memory.time += time
+        for number in range(4):
+            for transition in stream(10, number, envs):
+                memory.add(transition)
+            memory.consolidate(by_reward)
+        ends.append(memory.ledger.c.clone())
+    assert ends[0].unique().numel() > 10
+    assert torch.equal(*ends)
+
+
+def test_full_liquid_gives_up_the_lowest_utility_first_and_unevaluated_ones_last() -> None:
+    memory = memory_of(32, CrystalParams(**STILL, alpha=0.0, w1=1.0, w2=0.0, w3=0.0))
+    feed(memory, 16)
+    memory.consolidate(lambda batch: 1 + batch.index.float())
+    feed(memory, 16, seed=1)  # free slots first
+    order = feed(memory, 22, seed=2)
+    assert order[:16] == list(range(16))
+    assert order[16:] == list(range(16, 22))  # then the oldest of those never evaluated
+
+
+def test_what_was_evicted_since_it_was_drawn_is_skipped_by_an_update() -> None:
+    memory = memory_of(32, CrystalParams(**STILL, alpha=0.0))
+    feed(memory, 32)
+    batch = memory.sample(32)
+    memory.consolidate(by_reward)
+    gone = memory.ledger.phase[0, batch.index] == 0
+    assert bool(gone.any())
+    assert not bool(gone.all())
+    memory.update(batch.index, torch.full((32,), 9.0))
+    memory.check()
+    assert bool((memory.ledger.error[0, batch.index[~gone]] == 9).all())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
-from crystalrl import CrystalMemory, CrystalParams, Transition
-from crystalrl.memory.crystal.novelty import NOTE
-from tests.memory.crystal.experience import by_reward
+from crystalrl import Batch, CrystalMemory, CrystalParams, Transition
+from crystalrl.memory.crystal.novelty import NOTE, masked_quantile
+from tests.memory.crystal.experience import by_reward, memory_of
 
 
 def filled(size: int, count: int, **changes: object) -> CrystalMemory:
@@ -65,3 +68,41 @@ def test_whether_a_grid_is_useless_is_known_also_when_its_table_is_full(each: in
     cells = torch.randint(0, entries, (1, 12 * entries // each), generator=rng).repeat(1, each)
     memory.grid.count.scatter_add_(1, cells, torch.ones_like(cells, dtype=torch.int32))
     assert (NOTE in memory.consolidate(by_reward).warnings) == useless
+
+
+STILL: dict[str, Any] = {"sigma": 0.0, "interference": "none", "boost": False}
+
+
+def ones(batch: Batch) -> torch.Tensor:
+    return torch.ones_like(batch.reward)
+
+
+def test_novelty_falls_with_the_visits_of_a_cell_and_counts_each_experience_once() -> None:
+    memory = memory_of(64, CrystalParams(**STILL, w1=0.0, w2=1.0, w3=0.0, Z=4.0))
+    here, there = np.zeros(2, np.float32), np.full(2, 50, np.float32)
+    for _ in range(6):
+        memory.add(Transition(here, 0, 0.0, here, False))
+    memory.add(Transition(here, 1, 0.0, here, False))
+    memory.add(Transition(there, 0, 0.0, there, False))
+    for _ in range(3):  # being consolidated again is not being visited again
+        memory.consolidate(ones)
+    utility = memory.ledger.utility[0, :8].tolist()
+    assert utility == pytest.approx([math.exp(-6 / 4)] * 6 + [math.exp(-1 / 4)] * 2)
+
+
+def test_contexts_are_new_to_each_other() -> None:
+    memory = memory_of(64, CrystalParams(**STILL, w1=0.0, w2=1.0, w3=0.0, Z=4.0), context=True)
+    here = np.zeros(2, np.float32)
+    for context in (0, 0, 0, 7):
+        memory.add(Transition(here, 0, 0.0, here, False, context=context))
+    memory.consolidate(ones)
+    assert memory.ledger.utility[0, :4].tolist() == pytest.approx([math.exp(-3 / 4)] * 3 + [math.exp(-1 / 4)])
+
+
+def test_quantiles_agree_with_numpy() -> None:
+    rng = np.random.default_rng(0)
+    values, mask = rng.normal(size=(4, 37)).astype(np.float32), rng.random((4, 37)) < 0.6
+    for q in (0.0, 0.3, 0.5, 0.95, 1.0):
+        got = masked_quantile(torch.tensor(values), torch.tensor(mask), q)[:, 0].numpy()
+        wanted = [np.quantile(row[keep], q) for row, keep in zip(values, mask, strict=True)]
+        np.testing.assert_allclose(got, wanted, rtol=1e-5)

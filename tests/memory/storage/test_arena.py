@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crystalrl import Transition, UniformMemory
+from crystalrl import PrioritizedMemory, ReservoirMemory, Transition, UniformMemory
+from crystalrl.memory import ReplayMemory
 from crystalrl.memory.storage.layout import WORD, Layout
 from crystalrl.memory.storage.spec import FLOATS, INTEGERS, StorageSpec, storage_from_json, storage_to_json
 
@@ -209,3 +211,15 @@ def test_one_context_or_flag_may_stand_for_all_environments() -> None:
     assert batch.context.tolist() == [7] * 4
     assert batch.discount.tolist() == [0.0] * 4
     assert batch.context.dtype == torch.int32
+
+
+@pytest.mark.parametrize("kind", [UniformMemory, PrioritizedMemory, ReservoirMemory])
+def test_a_memory_too_large_for_the_machine_is_refused_with_the_numbers_before_it_is_allocated(
+    kind: type[ReplayMemory],
+) -> None:
+    begin = time.monotonic()
+    with pytest.raises(
+        MemoryError, match=r"2 × 1000000000 experiences needs 1\.13e\+05 GB on cpu, [\d.]+ GB available"
+    ):
+        kind(10**9, obs=(84, 84), action=4, obs_dtype=torch.float32, lanes=2)
+    assert time.monotonic() - begin < 1

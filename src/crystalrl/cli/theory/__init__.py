@@ -23,7 +23,7 @@ VERDICT_STYLE = {
 
 
 def show(options: Show, console: Console) -> None:
-    """A summary and a plot in the terminal; optionally a figure."""
+    """Print a summary and a plot in the terminal; optionally write a figure."""
     from crystalrl.cli.theory import terminal
     from crystalrl.report import theory_figures
 
@@ -36,14 +36,14 @@ def show(options: Show, console: Console) -> None:
 
 
 def design_memory(needs: Requirements, console: Console) -> None:
-    """Parameters that meet requirements."""
+    """Print parameters that meet the requirements."""
     from crystalrl.cli.theory import terminal
 
     console.print(terminal.design_table(design(needs)))
 
 
 def check_claims(options: Claims, console: Console) -> None:
-    """The claims with their evidence, in the terminal or as a page."""
+    """Print the claims with their evidence, or write them to a page."""
     evidence = claims.with_evidence(options.verdict)
     rows = list(track(evidence, "checking", claims.count(options.verdict), console=console, transient=True))
     if options.write is not None:
@@ -63,7 +63,7 @@ def check_claims(options: Claims, console: Console) -> None:
 
 
 def write_guide(options: Guide, console: Console) -> None:
-    """The guide page and its figures."""
+    """Write the guide page and its figures."""
     from crystalrl.cli.theory import pages
 
     with console.status("computing the guide"):

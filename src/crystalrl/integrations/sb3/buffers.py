@@ -24,8 +24,8 @@ from crystalrl.types import Batch, Evaluation, Transition
 
 
 class MemoryReplayBuffer(ReplayBuffer):
-    """What both buffers share. The memory is built when a model is attached (`Consolidate` does that), because what it
-    stores depends on the algorithm. Until then the buffer is empty and refuses experiences.
+    """Base of both buffers. The memory is built when a model is attached (`Consolidate` does that), because what it
+    stores depends on the algorithm. Until then the buffer is empty and rejects experiences.
 
     Options in addition to those of SB3's own buffer: `n_steps` and `gamma` (n-step returns, as in SB3's
     NStepReplayBuffer) and `seed` (None: drawn from NumPy's generator, which SB3 seeds with the model's seed).
@@ -34,7 +34,7 @@ class MemoryReplayBuffer(ReplayBuffer):
     kind: ClassVar[type[ReplayMemory]]
     """Class of the memory."""
     reported: ClassVar[tuple[ErrorKind, ...]]
-    """Kinds of TD errors, found in the gradients, that the memory learns."""
+    """Kinds of TD errors from the gradients that are reported to the memory."""
     memory: ReplayMemory | None = None
     hooks: Hooks | None = None
     adapter: Adapter | None = None
@@ -56,7 +56,7 @@ class MemoryReplayBuffer(ReplayBuffer):
     ) -> None:
         refuse_options(type(self), optimize_memory_usage, unknown)
         BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
-        del self.pos, self.full  # this is not a ring buffer: better no answer than a wrong one
+        del self.pos, self.full  # this is not a ring buffer: no attribute is better than a wrong one
         self.optimize_memory_usage, self.handle_timeout_termination = False, handle_timeout_termination
         self.n_steps, self.gamma = n_steps, gamma
         self.seed = int(np.random.randint(2**31)) if seed is None else seed  # noqa: NPY002 - the generator SB3 seeds
@@ -153,7 +153,7 @@ class MemoryReplayBuffer(ReplayBuffer):
         return self._draw(batch_size, env)[1]
 
     def _draw(self, batch_size: int, env: Any) -> tuple[Batch, ReplayBufferSamples]:
-        """A batch, as the memory gives it and as SB3 wants it; the hooks expect the critic to train on it next."""
+        """A batch, as the memory returns it and as SB3 expects it; the critic must train on it next."""
         memory, hooks = self.built_memory, self.hooks
         if hooks is None:
             raise RuntimeError(f"{type(self).__name__}: wanted a model whose loss to weight: call attach(model)")
@@ -168,7 +168,7 @@ class MemoryReplayBuffer(ReplayBuffer):
         return batch, samples
 
     def samples(self, batch: Batch, env: Any = None) -> ReplayBufferSamples:
-        """A batch as SB3 wants it; `env` is the VecNormalize around the training environments, if there is one."""
+        """A batch as SB3 expects it; `env` is the VecNormalize around the training environments, if there is one."""
         action = batch.action if batch.action.dim() > 1 else batch.action.unsqueeze(1)
         reward, discount = batch.reward.unsqueeze(1), batch.discount.unsqueeze(1)
         obs: Any = batch.obs
@@ -182,7 +182,7 @@ class MemoryReplayBuffer(ReplayBuffer):
         return ReplayBufferSamples(obs, action, next_obs, (discount == 0).float(), reward, discount)
 
     def evaluate(self, batch: Batch) -> Evaluation:
-        """Present TD errors and outputs of the attached model."""
+        """Current TD errors and outputs of the attached model."""
         assert self.adapter is not None
         with torch.no_grad():
             return self.adapter.evaluate(self.samples(batch, self.model.get_vec_normalize_env()))
@@ -254,8 +254,8 @@ class CrystalReplayBuffer(MemoryReplayBuffer):
 class PrioritizedReplayBuffer(MemoryReplayBuffer):
     """Prioritized replay (Schaul et al. 2016) for SB3: `alpha`, `beta`, `is_steps`, `epsilon` of `PrioritizedMemory`.
 
-    |δ| comes from the gradients: exact for SAC and TD3, at most 1 for DQN (as in the paper). The gradient of a quantile
-    loss does not give it, so for TQC and QR-DQN every batch is evaluated once more, which costs a forward pass.
+    |δ| comes from the gradients: exact for SAC and TD3, at most 1 for DQN (as in their paper). The gradient of a
+    quantile loss does not give it, so for TQC and QR-DQN every batch is evaluated again, which costs a forward pass.
     """
 
     kind = PrioritizedMemory

@@ -67,7 +67,7 @@ class Consolidate(BaseCallback):
         return True
 
     def evaluate(self) -> dict[str, float]:
-        """Present mean return of the deterministic policy on each task; also logged and kept in `scores`."""
+        """Current mean return of the deterministic policy on each task; also logged and appended to `scores`."""
         scores = {}
         for name, env in self.tasks.items():
             if isinstance(env, VecNormalize):

@@ -1,4 +1,4 @@
-"""Options and models that the buffers for Stable-Baselines3 cannot work with."""
+"""Checks for options and models that the buffers for Stable-Baselines3 do not support."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ LARGE = 20_000
 """Slots up to which a consolidation takes seconds on a CPU without FAISS."""
 HER_ONLY = ("n_sampled_goal", "goal_selection_strategy", "copy_info_dict")
 NO_HER = (
-    "goal relabelling (HerReplayBuffer) rewrites stored experiences; it cannot be combined with a memory that weights "
-    "and keeps them as they were"
+    "goal relabelling (HerReplayBuffer) rewrites stored experiences; it cannot be combined with a memory that keeps "
+    "them unchanged"
 )
 
 

@@ -1,4 +1,4 @@
-"""Hooks that add weights and anchors to the gradients, without a change to the algorithm.
+"""Hooks that apply weights and anchors to the gradients without changing the algorithm.
 
 SB3's loss is a mean over the batch, so the gradient of sample b at the critic's output, times the weight of b, is the
 gradient of the weighted loss. The gradient of the anchor loss is added there. A hook acts on the replayed batch only,
@@ -34,7 +34,7 @@ class Hooks:
         self.used = False
         """Whether the critic has ever been given an armed batch."""
         self.gradients: list[Tensor] = []
-        """Of the armed batch, at each tensor of the critic's output so far."""
+        """Gradients of the armed batch, one for each tensor of the critic's output so far."""
         self.mean: Tensor | None = None
         """Mean of the policy, between its forward pass and that of log σ."""
         self.policy_pending = False

@@ -59,8 +59,8 @@ class Adapter:
         return None if self.batch is None or self.batch.anchor is None else self.batch.anchor.get(name)
 
     def _armed(self, inputs: tuple[Any, ...]) -> bool:
-        """Whether a network was called on the armed batch with gradients. Of a dict observation with a part `obs` and
-        a mask of actions, DQN passes only `obs` to its network.
+        """Whether a network was called on the armed batch with gradients. If a dict observation holds `obs` and an
+        action mask, DQN passes only `obs` to its network.
         """
         if self.batch is None or not torch.is_grad_enabled():
             return False
@@ -77,7 +77,7 @@ class Adapter:
         return self.errors(self.samples, self.values)
 
     def evaluate(self, samples: Any, buffer: Any, slots: Any) -> Evaluation:
-        """Present TD errors and outputs."""
+        """Current TD errors and outputs."""
         samples = self.algorithm._preprocess_batch(samples, buffer, slots)
         outputs = self.outputs(samples)
         return Evaluation(self.errors(samples, self.split(outputs["q"])), outputs)

@@ -30,7 +30,8 @@ class CrystalReplayBuffer(ReplayBufferManager):
     """A crystal memory with Tianshou's own arrays, for one environment or `buffer_num` parallel ones.
 
     It consolidates by itself when it is due, after a gradient step. `params` is a preset or your own `CrystalParams`;
-    None: `CrystalParams.anchored()`. Infos are not stored. Invariant: experiences lie where the ledger says.
+    None: `CrystalParams.anchored()`. Infos are not stored. Invariant: experiences are in the slots that the ledger
+    allocated.
     """
 
     def __init__(self, size: int, buffer_num: int = 1, params: CrystalParams | None = None, *, seed: int = 0) -> None:

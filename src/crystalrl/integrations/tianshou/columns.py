@@ -1,4 +1,4 @@
-"""The columns that are stored of an experience; the parts of a dict observation are columns called obs.name."""
+"""The stored columns of an experience; the parts of a dict observation are columns called obs.name."""
 
 from __future__ import annotations
 

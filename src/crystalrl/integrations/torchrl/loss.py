@@ -1,4 +1,4 @@
-"""A TorchRL loss with a weight per sample, and the losses of the anchors added."""
+"""A TorchRL loss with a weight per sample and additional anchor losses."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class MemoryLoss(nn.Module):
 
     @torch.no_grad()
     def evaluate(self, batch: Any) -> Evaluation:
-        """Present TD errors and outputs; the state of the run's random generators does not change."""
+        """Current TD errors and outputs; the state of the run's random generators does not change."""
         batch = batch.clone(False)
         with private_randomness(batch.get(("next", "reward")).device):
             out, outputs = self.adapter.forward(batch)

@@ -25,10 +25,10 @@ FILE = "memory.safetensors"
 
 
 class CrystalSampler(Sampler):
-    """Draws by phase and TD error, and keeps the ledger of a crystal memory for the buffer's storage.
+    """Draws by phase and TD error, with the ledger of a crystal memory over the buffer's own storage.
 
-    The memory is built when the first data arrive, for their shapes. Use it with its own `writer`. `params` is a preset
-    or your own `CrystalParams`; None: `CrystalParams.anchored()`.
+    The memory is built for the shapes of the first data. Use the sampler with its own `writer`. `params` is a preset or
+    your own `CrystalParams`; None: `CrystalParams.anchored()`.
     """
 
     def __init__(self, loss: MemoryLoss, params: CrystalParams | None = None, *, seed: int = 0) -> None:
@@ -97,7 +97,7 @@ class CrystalSampler(Sampler):
         return batch.index, entries(batch)
 
     def update(self, index: Tensor, td_error: Tensor) -> None:
-        """Tell the memory the TD errors [B] of drawn experiences. The MemoryLoss does so after each batch."""
+        """Report the TD errors [B] of drawn experiences. The MemoryLoss does so after each batch."""
         self.built_memory.update(index.cpu(), td_error.cpu())
 
     def update_priority(self, index: Any, priority: Any, *, storage: Any = None) -> None:
@@ -152,7 +152,7 @@ class CrystalSampler(Sampler):
 
 
 class CrystalWriter(Writer):
-    """Writes where the ledger says: into a free slot, or over the least useful experience."""
+    """Writes to the slots that the ledger allocates: a free slot, or that of the least useful experience."""
 
     def __init__(self, sampler: CrystalSampler) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Anchors: what the network said of each experience, and how strongly it is held to that."""
+"""Anchors: stored network outputs for each experience, and how strongly the network is pulled towards them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crystalrl.types import Anchor
 
 
 class Anchors(dict[str, Tensor]):
-    """Targets float32[L, N, …] by name of the output."""
+    """Targets float32[L, N, …] by output name."""
 
     def __init__(
         self, shapes: Mapping[str, Shape], lanes: int, slots: int, params: CrystalParams, device: torch.device
@@ -35,11 +35,11 @@ class Anchors(dict[str, Tensor]):
         }
         self._power = per_lane("anchor_power", params.anchor_power, lanes, device)
         self._first = torch.arange(lanes, device=device)[:, None] * slots
-        """Where a lane's anchors begin."""
+        """Position of each lane's first slot in a flat [L·N]."""
         self._writes = backend_for(device).writes
 
     def at(self, slots: Tensor, c: Tensor, flags: Tensor) -> dict[str, Anchor]:
-        """The anchors of slots int64[L, B]; c and flags [L, N]: those of the ledger."""
+        """The anchors of slots int64[L, B]; c and flags [L, N] are the ledger's columns."""
         flat = (slots if len(slots) == 1 else slots + self._first).reshape(-1)
         out: dict[str, Anchor] = {}
         for name, anchor in self.items():
@@ -51,7 +51,7 @@ class Anchors(dict[str, Tensor]):
         return out
 
     def rewrite(self, planned: Mapping[str, Tensor], kept: Tensor) -> None:
-        """Targets [L, W, …] by name for the first W slots, where kept bool[L, W]."""
+        """Write targets [L, W, …], by name, to the first W slots where kept bool[L, W] holds."""
         for name, anchor in self.items():
             own = anchor[:, : kept.shape[1]]
             own.copy_(torch.where(kept.view(*kept.shape, *([1] * (own.dim() - 2))), planned[name], own))

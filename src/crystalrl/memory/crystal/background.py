@@ -22,7 +22,7 @@ from crystalrl.types import Evaluate
 
 
 class Consolidates(Protocol):
-    """What `Background` needs of a `CrystalMemory`."""
+    """The part of `CrystalMemory` that `Background` uses."""
 
     spec: StorageSpec
     device: torch.device
@@ -41,7 +41,7 @@ class Background:
 
     `critic()` is called at the start of each plan and returns an `evaluate` that nothing else changes, such as
     `copy.deepcopy(agent).evaluate`. The result depends on the step at which planning began and on `lag`, not on how
-    long planning took: if the plan is not ready by then, `step` waits for it. The payload is held twice, so that
+    long planning took: if the plan is not ready by then, `step` waits for it. The payload is stored twice, so that
     experiences stored meanwhile do not disturb the plan. A file saved while a plan is being computed holds no neighbour
     lists: they are rebuilt after loading.
 

@@ -1,4 +1,4 @@
-"""Consolidation (Algorithm 1): from a snapshot, the critic's answers and the neighbours to a plan.
+"""Consolidation (Algorithm 1): computes a plan from a snapshot, the critic's results and the neighbours.
 
 `plan` is a pure function: it computes utility, interference, the step of c, the anchors and the phases, and changes
 nothing. `CrystalMemory.apply` writes the plan. A critic that fails therefore leaves the memory as it was, and planning
@@ -60,7 +60,7 @@ def plan(snapshot: Snapshot, critic: Critique, nearby: Neighbourhood) -> Plan:
     moves = move(snapshot, columns, flagged, _uniform(snapshot, Stream.KEY, 1).to(torch.float32))
     flags = torch.where(chosen, old.flags | EVALUATED, old.flags)
     columns = replace(columns, key=moves.key, streak=moves.streak, flags=flags)
-    for anchor in anchors.values():  # an evicted experience leaves nothing behind
+    for anchor in anchors.values():  # clear the anchors of evicted experiences
         anchor.masked_fill_(_like(moves.phase == EMPTY, anchor), 0.0)
     stages.done("moves")
     step = elapsed.sum(-1) / chosen.sum(-1).clamp_min(1)
@@ -110,7 +110,7 @@ def back_up(
 
 
 def _utility(snapshot: Snapshot, error: Tensor, counted: Tensor, near: Near | None) -> tuple[Tensor, Tensor]:
-    """U = w₁·δ̂ + w₂·N + w₃·V of the chosen (eq. utility), in [0, 1]; and the share [L] of |δ| that was clipped."""
+    """U = w₁·δ̂ + w₂·N + w₃·V in [0, 1] of the chosen experiences (eq. utility), and the share [L] of |δ| clipped."""
     params, lane = snapshot.shared.params, snapshot.shared.lane_params
     if params.downstream == "random":
         near = _random_near(snapshot)
@@ -142,7 +142,7 @@ def _random_near(snapshot: Snapshot) -> Near:
 
 
 def _interference(snapshot: Snapshot, flagged: Tensor, near: Near | None) -> Tensor:
-    """W: experiences that are contradicted, and those whose future is."""
+    """float32[L, W]: interference, backed up from contradicted successors if `backup` is set."""
     params, old = snapshot.shared.params, snapshot.columns.interference
     value = flagged.to(torch.float32)
     if params.backup and near is not None:
@@ -203,7 +203,7 @@ def _step(snapshot: Snapshot, gain: Tensor, loss: Tensor, elapsed: Tensor) -> Te
 
 
 def _follow(snapshot: Snapshot, c: Tensor, elapsed: Tensor, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Anchors [L, W, …] after they moved towards the output, the less the higher c is; the first is the output."""
+    """New anchors [L, W, …]: the output at the first evaluation; later, moved towards it, less for higher c."""
     rate = 1 - (1 - (1 - c) ** 2) ** elapsed.to(torch.float32)
     rate = rate * snapshot.chosen
     anchors = {}

@@ -1,4 +1,4 @@
-"""What a crystal memory holds, as tensors to look at."""
+"""The experiences in a crystal memory, for inspection."""
 
 from __future__ import annotations
 

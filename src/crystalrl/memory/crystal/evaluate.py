@@ -1,4 +1,4 @@
-"""The critic is asked for TD errors and outputs, chunk by chunk, and its answers are checked."""
+"""Calls the critic for TD errors and outputs, chunk by chunk, and checks what it returns."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from crystalrl.types import Batch, Evaluate, Evaluation
 
 CPU_CHUNK = 4096
 """Slots per call of the critic on CPU. Every chunk holds the same slots of all lanes, occupied or not: the critic sees
-batches of one shape, and the answers for a lane do not depend on the other lanes."""
+batches of one shape, and the results for a lane do not depend on the other lanes."""
 CUDA_CHUNK = 1 << 17
-"""Experiences per call of the critic on CUDA, over all lanes. There a call costs the same few launches at any size."""
+"""Experiences per call of the critic on CUDA, over all lanes. A call costs the same few launches at any size."""
 
 
 @dataclass(frozen=True)
 class Critique:
-    """The critic's answers for a whole snapshot; zero for experiences that were not chosen."""
+    """The critic's results for a whole snapshot; zero for experiences that were not chosen."""
 
     error: Tensor
     """|δ| float32[L, W]."""
     output: Mapping[str, Tensor]
-    """The output of each anchor, float32[L, W, …]."""
+    """The network's output for each anchor, float32[L, W, …]."""
     finished_at: float
-    """Wall-clock time, in seconds."""
+    """Wall-clock time at which the critic finished, in seconds."""
 
 
 def evaluate_all(snapshot: Snapshot, evaluate: Evaluate) -> Critique:
-    """Ask the critic about every chosen experience. Raises if an answer is missing, misshapen or not finite."""
+    """Evaluate every chosen experience. Raises if a result is missing, has the wrong shape or is not finite."""
     chosen = snapshot.chosen
     error = torch.zeros_like(snapshot.columns.error)
     output = {name: torch.zeros_like(x[:, : snapshot.slots]) for name, x in snapshot.shared.anchors.items()}
@@ -49,7 +49,7 @@ def evaluate_all(snapshot: Snapshot, evaluate: Evaluate) -> Critique:
             given = _output(answer, name)
             outputs[:, slots] = _checked(snapshot, name, given, (len(slots), *outputs.shape[2:])).to(torch.float32)
     _refuse_not_finite(chosen, {"td_error": error, **output})
-    for answers in (error, *output.values()):  # answers for empty slots and for lanes that are not due are ignored
+    for answers in (error, *output.values()):  # results for empty slots and for lanes that are not due are ignored
         answers.masked_fill_(~chosen.view(*chosen.shape, *([1] * (answers.dim() - 2))), 0.0)
     return Critique(error, output, perf_counter())
 
@@ -76,7 +76,7 @@ def _output(answer: Evaluation, name: str) -> Tensor:
 
 
 def _checked(snapshot: Snapshot, name: str, answer: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """An answer [L, *shape] (or [*shape] without lanes) as [L, *shape] on the memory's device."""
+    """A result [L, *shape] (or [*shape] without lanes) as [L, *shape] on the memory's device."""
     squeeze = snapshot.shared.squeeze
     wanted = shape if squeeze else (len(snapshot.phase), *shape)
     if not isinstance(answer, Tensor) or tuple(answer.shape) != wanted:
@@ -87,7 +87,7 @@ def _checked(snapshot: Snapshot, name: str, answer: Tensor, shape: tuple[int, ..
 
 
 def _refuse_not_finite(chosen: Tensor, answers: Mapping[str, Tensor]) -> None:
-    """Raise if an answer for a chosen experience is NaN or infinite."""
+    """Raise if a result for a chosen experience is NaN or infinite."""
     for name, answer in answers.items():
         bad = ~torch.isfinite(answer).view(*chosen.shape, -1).all(-1)
         if bool((bad & chosen).any()):

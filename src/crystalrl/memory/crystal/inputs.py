@@ -1,4 +1,4 @@
-"""Arguments of a crystal memory's methods, checked."""
+"""Checks of the arguments of a crystal memory's methods."""
 
 from __future__ import annotations
 

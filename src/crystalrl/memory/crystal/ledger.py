@@ -1,4 +1,4 @@
-"""The ledger of a crystal memory: c, utility, phase of every experience; where the next goes; what is replayed."""
+"""The ledger of a crystal memory: the state of every experience, which slots are overwritten, which are drawn."""
 
 from __future__ import annotations
 
@@ -20,50 +20,50 @@ from crystalrl.params import CrystalParams
 from crystalrl.random import Streams
 
 EVALUATED, PINNED = 1, 2
-"""Bits of `flags`."""
+"""Bits of `CrystalLedger.flags`."""
 WEIGHTING = (Weighting.BASE, Weighting.BASE_ROOT_C, Weighting.C)
-"""Draw weights of liquid, glass, crystal."""
+"""How the draw weights of liquid, glass and crystal are computed."""
 TINY = 1e-6
 """Added to |TD error| in draw weights, so that an experience without TD error can still be drawn."""
 STORED_LANES = {
     "number": "number", "highest": "max_priority", "filled": "filled", "queue": "queue", "head": "head", "tail": "tail",
 }  # fmt: skip
-"""Stored name → attribute, of the tensors that belong to lanes."""
+"""Stored name → attribute, for the tensors that are not slot columns."""
 STORED_SLOTS: dict[str, str] = {"suspicion": "interference"}
-"""Stored name → attribute, of the columns whose names differ."""
+"""Stored name → attribute, for the slot columns whose names differ."""
 
 
 class CrystalLedger:
     """State of L lanes × N slots.
 
     Invariants: the tree's label of a slot is its phase − 1 (empty: no label); `filled` counts the labels; c and utility
-    lie in [0, 1]; empty slots have weight 0, occupied ones more; `queue[head:tail]` names slots that may be written,
-    in order: free ones, then liquid by utility, then liquid not yet evaluated by age.
+    lie in [0, 1]; weights are 0 for empty slots and positive for occupied ones; `queue[head:tail]` lists slots that may
+    be written, in order: free ones, then liquid by utility, then liquid not yet evaluated by age.
     """
 
     c: Tensor
     """float32[L, N]: crystallization."""
     utility: Tensor
-    """float32[L, N]: U."""
+    """float32[L, N]: utility U."""
     error: Tensor
-    """float32[L, N]: |TD error|."""
+    """float32[L, N]: last known |TD error|."""
     interference: Tensor
-    """float32[L, N]: W, how far an experience, or its future, is contradicted."""
+    """float32[L, N]: W in [0, 1], how strongly an experience or its future is contradicted."""
     key: Tensor
-    """float32[L, N]: random, drawn for each new crystal; if there are too many, those with the smallest keys stay."""
+    """float32[L, N]: random key of a crystal; if there are too many crystals, those with the smallest keys stay."""
     streak: Tensor
-    """uint8[L, N]: consolidations in a row in which it was contradicted."""
+    """uint8[L, N]: consecutive consolidations in which the experience was contradicted."""
     flags: Tensor
     """uint8[L, N]: sum of EVALUATED and PINNED."""
     birth: Tensor
-    """int64[L, N]: number of the experience in its lane, in order of arrival."""
+    """int64[L, N]: arrival number of the experience in its lane."""
     updated: Tensor
-    """int32[L, N]: environment step (or consolidation, where time is counted in calls) up to which c has been moved; it
-    wraps, but differences stay right: see `since`."""
+    """int32[L, N]: environment step (with clock="calls", consolidation) of the last update of c. It wraps around; see
+    `since`."""
     boost: Tensor
-    """float32[L, N]: what the return of its episode adds to its utility, where that is wanted."""
+    """float32[L, N]: utility added for the return of its episode; exists only with `CrystalParams.boost`."""
     env: Tensor
-    """[L, N]: environment that an experience came from, where there are several and it matters."""
+    """[L, N]: environment that the experience came from; exists only with `CrystalParams.boost` and several."""
 
     def __init__(self, spec: StorageSpec, streams: Streams, params: CrystalParams, clock: Tensor) -> None:
         lanes, slots, device = len(streams.seeds), spec.capacity, streams.device
@@ -72,7 +72,7 @@ class CrystalLedger:
         self.caps = params.caps(slots)
         self.tree = SumTree(lanes, slots, len(WEIGHTING), device)
         self.generation = self.tree.generations[:, :slots, 0]
-        """int32[L, N]: rises when a slot is written or its experience evicted."""
+        """int32[L, N]: increases when a slot is written or its experience evicted."""
         self.number = torch.zeros(lanes, dtype=torch.int64, device=device)
         self.max_priority = torch.ones(lanes, device=device)
         self.filled = torch.zeros(lanes, len(WEIGHTING), dtype=torch.float64, device=device)
@@ -88,19 +88,19 @@ class CrystalLedger:
         self.clear()
 
     def _lane(self, name: str, device: torch.device) -> Tensor:
-        """A number of the parameters as float64[L, 1]."""
+        """A parameter as float64[L, 1]."""
         return per_lane(name, getattr(self.params, name), self.lanes, device)
 
     def _set_thresholds(self, device: torch.device) -> None:
         liquid, crystal = self._lane("tau_L", device), self._lane("tau_C", device)
         self.enter = (liquid.to(torch.float32), crystal.to(torch.float32))
-        """τ_L, τ_C: above them an experience rises; float32[L, 1] like c, so that c = τ is not above it."""
+        """(τ_L, τ_C): promotion is above these; float32[L, 1] like c, so that c = τ is not above τ."""
         below = torch.full_like(crystal, -1.0) if self.params.band_C is None else crystal - self.params.band_C
         self.leave = ((liquid - self.params.band_L).to(torch.float32), below.to(torch.float32))
-        """Below these one falls back."""
+        """Demotion is below these; float32[L, 1] each."""
 
     def _allocate_columns(self, spec: StorageSpec, clock: Tensor) -> SlotColumns:
-        """Make the columns, each an attribute [L, N], and one more slot for writes that are skipped."""
+        """Allocate the columns, set as attributes [L, N], with one spare slot for writes that are skipped."""
         lanes, slots, device, boost = self.lanes, self.slots, clock.device, self.params.boost
         names = ("c", "utility", "error", "suspicion", "key", *(("boost",) if boost else ()))
 
@@ -149,7 +149,7 @@ class CrystalLedger:
         return self.tree.nbytes + sum(tensor.nbytes for tensor in self._own().values())
 
     def rebuild_queue(self) -> None:
-        """List the slots that may be written. Doing it early does not change their order."""
+        """List the slots that may be written. Rebuilding early does not change their order."""
         pinned, unevaluated = (self.flags & PINNED) > 0, (self.flags & EVALUATED) == 0
         order, count = write_order(self.phase, pinned, unevaluated, self.utility, self.birth)
         self.queue.copy_(order)
@@ -158,7 +158,7 @@ class CrystalLedger:
         self._room = int(self.tail.min())
 
     def reserve(self, width: int) -> None:
-        """Set aside `width` slots of the queue, which is rebuilt if it has fewer; an error if fewer may be written."""
+        """Reserve `width` slots of the queue, which is rebuilt if it has fewer. Raises if fewer may be written."""
         if self._room < width:
             self.rebuild_queue()
         if self._room < width:
@@ -171,7 +171,7 @@ class CrystalLedger:
         return self._writes.allocate(valid, self.head, self.slots, self.queue)
 
     def commit(self, slots: Tensor, c: Tensor | None = None) -> None:
-        """New experiences in slots int64[L, M], of crystallization c float32[L, 1 or M], or 0."""
+        """Register new experiences in slots int64[L, M], with crystallization c float32[L, 1 or M] (None: 0)."""
         self.tree.commit(slots, self.rule, self._columns, c)
         recording = slots.is_cuda and torch.cuda.is_current_stream_capturing()
         if (c is not None or self._liquid_was_empty) and not recording:
@@ -194,7 +194,7 @@ class CrystalLedger:
         return self.tree.sample(self.streams, self._strata.of(size, self.filled), self.filled, exponent, self.gate)
 
     def refresh_strata(self) -> None:
-        """Recompute which phases batches are drawn from: some may have become empty, or no longer be."""
+        """Recompute which phases batches are drawn from, after a phase may have become empty or non-empty."""
         self._strata.refresh(self.filled)
         self._liquid_was_empty = bool((self.filled[:, 0] == 0).any())
 
@@ -202,10 +202,10 @@ class CrystalLedger:
         self.tree.learn(slots, magnitude, self.rule)
 
     def rewrite(self, columns: Mapping[str, Tensor], phase: Tensor, due: Tensor, generation: Tensor) -> Tensor:
-        """Write what a consolidation of the lanes due bool[L, 1] planned for the first W slots, and phases uint8[L, W].
+        """Write the columns [L, W] and phases uint8[L, W] that a consolidation planned for the lanes due bool[L, 1].
 
-        Slots rewritten since, whose generation is no longer int32[L, W], stay as they are, and what was pinned since is
-        not evicted. Returns the slots that were written, bool[L, W].
+        Slots rewritten since, whose generation differs from `generation` int32[L, W], are unchanged. Experiences pinned
+        since are not evicted. Returns the slots that were written, bool[L, W].
         """
         seen = slice(None), slice(phase.shape[1])
         kept = due & (self.generation[seen] == generation)
@@ -222,9 +222,9 @@ class CrystalLedger:
         return kept
 
     def relabel(self, phase: Tensor, touched: Tensor) -> None:
-        """Phases uint8[L, N] after a consolidation of the slots bool[L, N] (or lanes [L, 1]), which now are evaluated.
+        """Set the phases uint8[L, N] after a consolidation of the touched slots bool[L, N] (or lanes [L, 1]).
 
-        Labels, weights, sums, counts, queue and quotas follow.
+        Labels, weights, sums, counts, queue and quotas are updated.
         """
         base, weight = self.rule.base(self.error), self.tree.weight[:, : self.slots]
         top = torch.where(touched & (phase != EMPTY), base, 0.0).amax(-1)
@@ -238,7 +238,7 @@ class CrystalLedger:
         self.refresh_strata()
 
     def pin(self, slots: Tensor, pinned: bool) -> None:
-        """Protect the experiences in slots int64[L, B] from eviction, or no longer."""
+        """Protect the experiences in slots int64[L, B] from eviction, or end the protection."""
         flags = self.flags.gather(1, slots)
         self.flags.scatter_(1, slots, flags | PINNED if pinned else flags & ~PINNED)
         self.rebuild_queue()
@@ -282,11 +282,11 @@ class CrystalLedger:
             if not bool(((values >= 0) & (values <= 1)).all()):
                 raise AssertionError(f"{name}: outside [0, 1]")
         if not torch.equal(self.tree.weight[:, : self.slots] > 0, phase != EMPTY):
-            raise AssertionError("weights: positive ones and occupied slots differ")
+            raise AssertionError("weights: drawable slots and occupied slots differ")
         place = torch.arange(self.slots, device=phase.device)
         waiting = (place >= self.head[:, None]) & (place < self.tail[:, None])
         if bool(((phase.gather(1, self.queue.to(torch.int64)) > LIQUID) & waiting).any()):
-            raise AssertionError("queue: names glass or crystal")
+            raise AssertionError("queue: lists glass or crystal")
 
 
 def _counts(phase: Tensor) -> Tensor:
@@ -295,5 +295,5 @@ def _counts(phase: Tensor) -> Tensor:
 
 
 def since(updated: Tensor, now: Tensor) -> Tensor:
-    """int32[L, N]: time from `updated` int32[L, N] to now int64[L]. Both wrap, so it is right below 2³¹ steps."""
+    """int32[L, N]: time from `updated` int32[L, N] to now int64[L]. Both wrap around; correct below 2³¹ steps."""
     return now[:, None].to(torch.int32) - updated

@@ -41,8 +41,8 @@ class CrystalMemory(ReplayMemory):
     """Replay memory in which every experience has a state c in [0, 1] (Adaptive Memory Crystallization).
 
     Experiences pass from liquid to glass to crystal as c rises. c decides what is kept, what is replayed, how much the
-    TD loss of a replayed experience counts and how firmly its anchor holds the network. Invariants: those of its
-    ledger; an anchor is the network's output at the first evaluation, and follows it the less the higher c is.
+    TD loss of a replayed experience counts and how strongly its anchor pulls the network. Invariants: those of its
+    ledger; an anchor starts as the network's output at the first evaluation, and follows it more slowly as c rises.
 
         memory = CrystalMemory(100_000, obs=(17,), action=(6,), params=CrystalParams.anchored(), anchor={"q": (2,)})
         if memory.due:
@@ -71,7 +71,7 @@ class CrystalMemory(ReplayMemory):
         lanes, device = self.lanes, self.device
         self._refuse_too_few_liquid()
         self.consolidations = torch.zeros(lanes, dtype=torch.int64, device=device)
-        """Consolidations of each lane so far. Also the tick of its noise, so that a lane is the same alone."""
+        """Consolidations of each lane so far. Also the tick of its noise, so that a lane gets the same noise alone."""
         clock = self.consolidations if self.params.clock == "calls" else self.time
         self.ledger = CrystalLedger(self.spec, self.streams, self.params, clock)
         self.anchors = Anchors(anchor or {}, lanes, capacity, self.params, device)
@@ -104,7 +104,9 @@ class CrystalMemory(ReplayMemory):
     @classmethod
     def _restore(cls, storage: dict[str, Any], params: dict[str, Any]) -> Self:
         if params["features"]:
-            raise CheckpointError("its states are compared by features: build the memory with them and call `load`")
+            raise CheckpointError(
+                "the memory was saved with `features`, which are not in the file: build it with them and call `load`"
+            )
         anchor = {name: tuple(shape) for name, shape in params["anchor"].items()}
         return cls(**storage, params=CrystalParams.from_json(params["crystal"]), anchor=anchor)
 
@@ -118,8 +120,8 @@ class CrystalMemory(ReplayMemory):
     ) -> Tensor:
         """Store one step of every environment; see `ReplayMemory.add`.
 
-        `crystallization` (a number, or one per environment) is the initial c: 0, or more for demonstrations that are
-        trusted from the start.
+        `crystallization` (a number, or one per environment) is the initial c, 0 by default; a higher value suits
+        demonstrations that are trusted from the start.
         """
         if crystallization is None:
             slots = super().add(transition, valid=valid)
@@ -141,7 +143,7 @@ class CrystalMemory(ReplayMemory):
         return slots
 
     def _flag(self, flag: ArrayLike) -> Tensor:
-        """bool[L, E], or [1, 1] for a single one."""
+        """bool[L, E], or [1, 1] for a scalar."""
         given = torch.as_tensor(flag, device=self.device).bool()
         return given.reshape(self.lanes, -1) if given.dim() else given.reshape(1, 1)
 
@@ -160,7 +162,7 @@ class CrystalMemory(ReplayMemory):
         return self.ledger.allocate(torch.ones(1, count, dtype=torch.bool))[0]
 
     def commit(self, slots: Tensor, ended: Tensor) -> None:
-        """The experiences of reserved slots int64[M] are stored; ended bool[M]: which of them end an episode."""
+        """Register the experiences stored in reserved slots int64[M]; ended bool[M]: whether each ends an episode."""
         if isinstance(self.arena, ExternalArena):
             self.arena.invalidate()
         self.ledger.commit(slots[None])
@@ -169,7 +171,7 @@ class CrystalMemory(ReplayMemory):
             self.ended |= ended.any()
 
     def end_episode(self, ended: ArrayLike | None = None, episode_return: ArrayLike | None = None) -> Tensor:
-        """Close the n-step windows of environments whose episode ended. Its return raises its experiences' utility.
+        """Close the n-step windows of environments whose episode ended, and raise the utility of its experiences.
 
         The boost is the return over the largest possible return, R_max/(1 − γ) (Algorithm 3), clipped to [0, 1].
         """
@@ -205,7 +207,7 @@ class CrystalMemory(ReplayMemory):
         """Let every experience crystallize or melt a little (Algorithm 1). `evaluate(batch)` returns TD errors [L, B],
         or an `Evaluation` with the outputs that anchors need.
 
-        If only episodes have ended since the last one, the lanes in which they did are consolidated; otherwise all.
+        If it is due only because episodes ended, only the lanes in which they ended are consolidated; otherwise all.
         """
         snapshot = self.snapshot()
         critic = evaluate_all(snapshot, evaluate)  # may raise: nothing has changed
@@ -220,7 +222,7 @@ class CrystalMemory(ReplayMemory):
         return replace(plan(snapshot, critic, neighbours.refresh(snapshot)), neighbours=neighbours)
 
     def snapshot(self) -> Snapshot:
-        """What a consolidation of the lanes that are due reads: copies of the ledger's columns, views of the rest."""
+        """The input of a consolidation of the lanes that are due: copies of the ledger's columns, views of the rest."""
         self.packer.check()
         partly = self.params.every_episode and not self._all_due and bool(self.ended.any())
         due = self.ended.clone() if partly else torch.ones_like(self.ended)
@@ -236,7 +238,7 @@ class CrystalMemory(ReplayMemory):
         )  # fmt: skip
 
     def apply(self, plan: Plan) -> Consolidation:
-        """Write a plan. Slots rewritten since its snapshot stay as they are: they wait for the next consolidation."""
+        """Write a plan. Slots rewritten since its snapshot are left to the next consolidation."""
         snapshot, begun = plan.snapshot, perf_counter()
         if not torch.equal(snapshot.consolidations, self.consolidations):
             raise RuntimeError(
@@ -254,7 +256,7 @@ class CrystalMemory(ReplayMemory):
         return report.consolidation(plan, self.ledger, self.anchors, context, self.time, begun)
 
     def pin(self, index: Tensor, pinned: bool = True) -> None:
-        """Never evict the experiences in these slots [B] or [L, B] (or allow it again): the paper's idea for safety."""
+        """Never evict the experiences in these slots [B] or [L, B], or allow it again: the paper's idea for safety."""
         self.ledger.pin(occupied_slots(self.spec, index, self.ledger.phase), pinned)
 
     def experiences(self, phase: str | None = None, lane: int = 0) -> dict[str, Any]:

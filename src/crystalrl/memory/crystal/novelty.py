@@ -18,15 +18,15 @@ from crystalrl.memory.neighbours.view import View, padded
 from crystalrl.random import mix
 
 ENOUGH = 1000
-"""Visits before the grid is judged."""
+"""Visits needed before `Grid.useless` decides."""
 POISSON = 1.2
 """Counts whose variance is at most this multiple of their mean look Poisson: no cell is visited again."""
-NOTE = "Hardly a cell of the novelty grid is entered twice: novelty comes from the nearest neighbours (novelty='knn')."
+NOTE = "Hardly any cell of the novelty grid is visited twice: novelty is computed from neighbours (novelty='knn')."
 
 
 @dataclass(frozen=True)
 class Visits:
-    """First visits of a consolidation over W slots. They are counted when it is applied."""
+    """The cells of W slots, and the visits that a consolidation will count when it is applied."""
 
     new: Tensor
     """bool[L, W]: experiences whose visit is not counted yet."""
@@ -39,8 +39,8 @@ class Visits:
 class Grid:
     """Visit counts per lane. Invariant: counts sum to the visits so far; the scale is fixed at the first use.
 
-    Coordinates are measured in standard deviations of the states stored when the first visits were counted, so a cell
-    keeps its meaning. The table is bounded: cells share an entry where their hashes agree. The cell of each slot is
+    Coordinates are measured in standard deviations of the states stored when the first visits were counted, so cells
+    stay fixed. The table is bounded: cells share an entry where their hashes agree. The cell of each slot is
     kept, because it never changes.
     """
 
@@ -64,7 +64,7 @@ class Grid:
 
     @property
     def scaled(self) -> bool:
-        """Whether every lane has its scale."""
+        """Whether the scale of every lane is fixed."""
         return bool((self.deviation > 0).all())
 
     def counted(self, visits: Visits) -> Tensor:
@@ -75,9 +75,9 @@ class Grid:
     def useless(self, visits: Visits) -> Tensor:
         """bool[L]: whether hardly any cell has been visited twice.
 
-        Visits to ever new cells spread over the entries of the table as a Poisson process, with a variance equal to
-        their mean; repeated visits vary more. Counts are clipped where a Poisson count hardly ever lies, so that a few
-        very full cells (an agent that stands still) do not decide.
+        If every visit is to a new cell, the counts of the table are Poisson, with a variance equal to their mean;
+        repeated visits vary more. Counts are clipped above the range of likely Poisson counts, so that a few very full
+        cells (an agent that stands still) do not decide.
         """
         count = self.count.scatter_add(1, visits.cell.to(torch.int64), visits.new.to(torch.int32))
         entered = count.sum(-1, keepdim=True).to(torch.float64)

@@ -30,7 +30,7 @@ class Consolidation:
     to_glass, to_crystal, to_liquid, melted    moves between phases (melted: crystals that became glass or liquid)
     streak_evicted, crystal_dropped, glass_evicted, liquid_evicted, refused
                                                experiences evicted or not admitted, by reason
-    contradicted                               experiences contradicted by the rule of interference
+    contradicted                               experiences contradicted by the interference rule
     suspicion                                  mean backed-up interference W over glass and crystal
     td_weight_…, anchor_weight_…               share of a batch's TD and anchor loss weight carried by each phase
     contexts                                   effective number of contexts among crystals (1/Σp²; NaN: no ids)
@@ -47,7 +47,7 @@ class Consolidation:
     seconds: Mapping[str, float]
     """Wall-clock time by stage."""
     warnings: tuple[str, ...]
-    """What looks unhealthy, in plain language."""
+    """Likely problems, in plain language."""
 
     def scalars(self) -> dict[str, float]:
         """All values for a logger, averaged over the lanes that have one, and the seconds as seconds_…"""
@@ -144,7 +144,7 @@ def effective_contexts(context: Tensor | None, phase: Tensor) -> Tensor:
 
 
 def health(values: Mapping[str, Tensor], rule: str) -> tuple[str, ...]:
-    """Plain-language warnings about what goes wrong in practice. (The paper's healthy ranges cannot be met: in a steady
+    """Plain-language warnings about common problems. (The paper's healthy ranges cannot be met: in a steady
     state the mean c of liquid stays well below τ_L.)
     """
     mean = {name: float(value.nanmean()) for name, value in values.items()}

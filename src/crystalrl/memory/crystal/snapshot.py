@@ -1,4 +1,4 @@
-"""The two values a consolidation passes on: a snapshot of what it reads, and a plan of what it will write."""
+"""The input and the result of planning a consolidation: `Snapshot` is what it reads, `Plan` what it will write."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Shared:
-    """The parts of a memory that a consolidation reads where they are."""
+    """The parts of a memory that a consolidation reads without copying them."""
 
     params: CrystalParams
     lane_params: Mapping[str, Tensor]
@@ -65,7 +65,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Clock:
-    """When the snapshot was taken, as copies."""
+    """Copies of the memory's counters at the time of the snapshot."""
 
     time: Tensor
     """int64[L]: environment steps."""
@@ -91,13 +91,13 @@ class Snapshot(View):
     generation: Tensor
     """int32[L, W]: generation of each slot, to recognise slots rewritten since."""
     chosen: Tensor
-    """bool[L, W]: experiences whose c is moved by this consolidation."""
+    """bool[L, W]: experiences whose c this consolidation updates."""
     caps: tuple[int, int, int]
     """Slots for liquid, glass and crystal."""
     enter: tuple[Tensor, Tensor]
-    """Thresholds above which c leads to glass and to crystal, [L, 1] each."""
+    """c above which an experience is promoted to glass and to crystal, [L, 1] each."""
     leave: tuple[Tensor, Tensor]
-    """Thresholds below which c leads back to liquid and to glass, [L, 1] each."""
+    """c below which an experience is demoted to liquid and to glass, [L, 1] each."""
     clock: Clock
     taken_at: float
     """Wall-clock time of the snapshot, in seconds."""
@@ -109,11 +109,11 @@ class Plan:
 
     snapshot: Snapshot
     columns: Columns
-    """The columns as they will be."""
+    """The new columns."""
     phase: Tensor
-    """uint8[L, W]: the phases as they will be."""
+    """uint8[L, W]: the new phases."""
     anchors: Mapping[str, Tensor]
-    """The targets as they will be, [L, W, …] by name."""
+    """The new anchor targets, [L, W, …] by name."""
     visits: Visits
     values: Mapping[str, Tensor]
     """Numbers for the report, [L] each."""
@@ -122,7 +122,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     """Remarks for the report."""
     neighbours: Neighbours | None = None
-    """The neighbour lists as they will be, where `CrystalMemory.plan` worked on a copy."""
+    """The new neighbour lists, if `CrystalMemory.plan` worked on a copy."""
 
 
 def take_snapshot(ledger: CrystalLedger, arena: AnyArena, shared: Shared, due: Tensor, clock: Clock) -> Snapshot:
@@ -155,16 +155,16 @@ def take_snapshot(ledger: CrystalLedger, arena: AnyArena, shared: Shared, due: T
 
 
 def widths(reach: Tensor, slots: int, block: int) -> Tensor:
-    """int64[L] on CPU: slots of each lane that a consolidation looks at, whatever the other lanes hold.
+    """int64[L] on CPU: slots of each lane that a consolidation reads, independent of the other lanes.
 
-    Up to one block, all slots; above, whole blocks up to the last occupied slot, reach int64[L].
+    A memory of at most one block: all slots. Otherwise: whole blocks up to the last occupied slot, reach int64[L].
     """
     blocks = -(-reach.cpu() // block) if slots > block else torch.full((len(reach),), slots)
     return (blocks.clamp_min(1) * block).clamp_max(slots)
 
 
 def chosen_slots(params: CrystalParams, occupied: Tensor, flags: Tensor, consolidations: Tensor) -> Tensor:
-    """bool[L, W]: of the occupied slots of the lanes that are due, those of this slice and those never evaluated."""
+    """bool[L, W]: occupied slots of the lanes that are due that belong to this slice or were never evaluated."""
     if params.slices == 1:
         return occupied
     number = torch.arange(occupied.shape[1], device=occupied.device)

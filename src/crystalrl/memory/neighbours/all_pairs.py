@@ -21,12 +21,12 @@ from crystalrl.params_checks import floats
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What a search found."""
+    """The results of a search for neighbours."""
 
     near: Near | None
     """The k stored states nearest to each successor state; None where no parameter needs them."""
     flagged: Tensor
-    """bool[L, W]: contradicted by the rule of interference."""
+    """bool[L, W]: contradicted by the interference rule."""
     epsilon: Tensor
     """float32[L, 1]: the ε that was used; 0 without a rule."""
     delta_r: Tensor
@@ -41,7 +41,7 @@ class Found:
         return Found(near, pad(self.flagged, (0, more)), self.epsilon, self.delta_r)
 
     def joined(self, other: Found, lanes: Tensor) -> Found:
-        """The other's results in the lanes bool[L] (on CPU), its own elsewhere."""
+        """The results of `other` in the lanes bool[L] (on CPU), and these results elsewhere."""
         chosen = lanes.to(self.flagged.device)[:, None]
         near = self.near
         if near is not None and other.near is not None:

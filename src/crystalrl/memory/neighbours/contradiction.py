@@ -1,4 +1,4 @@
-"""The rules of interference: which experiences are contradicted by their neighbours (eq. interf).
+"""The interference rules: which experiences are contradicted by their neighbours (eq. interf).
 
 The neighbours of an experience are the other stored experiences within ε of it. For `newer_majority` and `fresh_mean`
 they must have the same context and the same discrete action; a box action must be within ε, too. Two rewards *differ*
@@ -47,7 +47,7 @@ MIN_EVIDENCE = 3
 """Recent neighbours needed to contradict (a single one may lie on the other side of an edge), and older neighbours
 that must differ to make an experience an outlier."""
 MIN_NEWER = 5
-"""The fewest newer neighbours that `newer_majority` takes into account, if there are as many."""
+"""The fewest newer neighbours that `newer_majority` takes into account, if there are that many."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def contradicted(
     flagged = torch.zeros_like(experiences.occupied)
     if rule == "none":
         return flagged
-    if rule == "newer_majority":  # it needs the latest first
+    if rule == "newer_majority":  # it needs the neighbours sorted, the latest first
         order = experiences.birth.argsort(-1, descending=True)
         experiences = experiences.sorted(order)
         pairs = pairs if pairs is not None and pairs.votes is not None else None
@@ -101,7 +101,7 @@ def contradicted(
 def _by_kernel(
     pairs: Pairs, rule: str, experiences: Experiences, examined: Tensor, scales: tuple[Tensor, Tensor]
 ) -> Tensor:
-    """bool[L, N] from compiled kernels, right where `examined` bool[L, N] holds. For `exists` all neighbours count as
+    """bool[L, N] from compiled kernels, valid where `examined` bool[L, N] holds. For `exists` all neighbours count as
     recent, and contexts are not compared."""
     given, (epsilon, delta_r) = experiences, scales
     marked = (given.occupied, given.liquid, given.unevaluated, examined)

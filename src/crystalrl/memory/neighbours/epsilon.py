@@ -1,4 +1,4 @@
-"""The two scales of a rule of interference: ε, within which experiences are neighbours, and δ_r, by which rewards
+"""The two scales of a interference rule: ε, within which experiences are neighbours, and δ_r, by which rewards
 differ. Each is given, or measured from the stored experiences."""
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class Scales:
 
     @property
     def nothing(self) -> Tensor:
-        """Zeros, for a memory without a rule."""
+        """Zeros float32[L, 1], for a memory without a rule."""
         return torch.zeros(self.lanes, 1, device=self.device)
 
     def delta_r(self, view: View) -> Tensor:
-        """As given, or the standard deviation of the stored rewards."""
+        """δ_r as given, or the standard deviation of the stored rewards."""
         if "delta_r" in self._given:
             return self._given["delta_r"]
         _, spread = moments(view.fields["reward"][..., None], view.occupied, view.block)
         return spread[:, 0].to(torch.float32)
 
     def epsilon(self, experiences: Experiences, pairs: Pairs | None) -> Tensor:
-        """As given, or measured from all experiences."""
+        """ε as given, or measured from all experiences."""
         if "epsilon" in self._given:
             return self._given["epsilon"]
         if self.params.interference == "exists":
@@ -51,7 +51,7 @@ class Scales:
         return liquid_spacing(experiences, self.params.k, pairs)
 
     def epsilon_of(self, states: StateVectors, view: View, pairs: Pairs | None) -> Tensor:
-        """As given, or measured from the same sample as `epsilon` takes, in the units of the states given."""
+        """ε as given, or measured from the same sample as in `epsilon`, in the units of `states`."""
         if "epsilon" in self._given:
             return self._given["epsilon"]
         all_count = self.params.interference == "exists"

@@ -1,4 +1,4 @@
-"""Experiences as the rules of interference compare them."""
+"""Experiences as the interference rules compare them."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from crystalrl.memory.neighbours.exact import distances
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcomes:
-    """What a rule asks of experiences whose distances are known; every field [L, N]."""
+    """The fields that a rule needs once distances are known; every field [L, N]."""
 
     reward: Tensor
     birth: Tensor
     """int64: order of arrival."""
     phase: Tensor
-    """uint8."""
+    """uint8: phase."""
     unevaluated: Tensor
     """bool: arrived since the last consolidation."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Experiences(Outcomes):
-    """What a rule asks of experiences that it compares itself; every field [L, N, …]."""
+    """The fields that a rule needs to compute distances itself; every field [L, N, …]."""
 
     state: Tensor
-    """float32 vectors."""
+    """float32: state vectors."""
     action: Tensor
-    """float32 vectors; a discrete action is a single code and compared for equality."""
+    """float32: action vectors; a discrete action is a single code and compared for equality."""
     context: Tensor | None
-    """int64, or None if experiences carry no context."""
+    """int64: context id; None if experiences carry no context."""
     discrete: bool
 
     @property
@@ -64,11 +64,11 @@ class Experiences(Outcomes):
         return self.occupied[:, None, :] & ~(number[rows, None] == number)
 
     def rewards_differ(self, rows: slice, delta_r: Tensor) -> Tensor:
-        """bool[L, R, N]: by more than δ_r."""
+        """bool[L, R, N]: whether rewards differ by more than δ_r."""
         return (self.reward[:, rows, None] - self.reward[:, None, :]).abs() > delta_r
 
     def action_distance(self, rows: slice) -> Tensor:
-        """[L, R, N]; for discrete actions the distance of their one-hot codes."""
+        """float32[L, R, N]: distance of actions; for discrete actions that of their one-hot codes."""
         if self.discrete:
             return (self.action[:, rows] != self.action.transpose(1, 2)) * 2**0.5
         return distances(self.action[:, rows], self.action)

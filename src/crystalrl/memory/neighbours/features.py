@@ -22,7 +22,7 @@ class Features:
     vectors that a user's own function gives."""
 
     max_dimensions: ClassVar[int] = 64
-    """Observations with more numbers are projected."""
+    """Observations with more dimensions than this are projected."""
     projected: ClassVar[int] = 32
     """Dimensions of a projection."""
 
@@ -43,7 +43,7 @@ class Features:
         return isinstance(self.spec.action, int)
 
     def states(self, obs: Observation) -> Tensor:
-        """float32[L, N, D]."""
+        """State vectors float32[L, N, D] of observations [L, N, …]."""
         if self.given is None:
             return self._project(flatten(obs))
         vectors = self.given(obs)

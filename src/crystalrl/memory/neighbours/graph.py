@@ -55,7 +55,7 @@ class NeighbourGraph:
         self.added = torch.zeros_like(self.built_for)
         """Experiences added to each lane since its index was built."""
         self.reach = torch.full((self.lanes,), self.capacity)
-        """Slots below which everything lies that the index of each lane may name, on CPU."""
+        """int64[L], on CPU: the index of each lane holds only slots below this."""
         self.active = torch.zeros(self.lanes, dtype=torch.bool)
         """Lanes that keep lists, on CPU."""
         self.has_unevaluated = torch.zeros(self.lanes, 0, dtype=torch.bool, device=self.device)
@@ -122,7 +122,7 @@ class NeighbourGraph:
             self._insert(view, *self._query(view, querying | turn | short, trajectories))
 
     def _update_index(self, view: View, removed: Tensor, new: Tensor) -> None:
-        """Replace what changed in the index, or build it where too much has; measure ε where it is time to."""
+        """Update the index, or rebuild it where too much has changed; measure ε where that is due."""
         slots, real = padded(new)
         self.states.take(slots, real)
         self.added = self.added + new.sum(-1)
@@ -131,7 +131,7 @@ class NeighbourGraph:
         stale = stale & (count > 0)
         period = (view.width.to(count.device) // self.tuning.epsilon_every).clamp_min(1)
         measured = stale | (view.due[:, 0] & (view.consolidations % period == 0))
-        rebuilt, measuring = torch.stack([stale, measured]).cpu()  # one wait for the device
+        rebuilt, measuring = torch.stack([stale, measured]).cpu()  # one synchronisation
         if bool(rebuilt.any()):
             self.states.fit(view, stale)
             self.index.build(view.occupied, stale, lambda some: self.states.vectors("obs", some))
@@ -206,8 +206,8 @@ class NeighbourGraph:
                 self._insert_similar(view, torch.full_like(slots, lane), slots, candidates[: len(slots)])
 
     def _query(self, view: View, querying: Tensor, trajectories: Trajectories) -> tuple[Tensor, Tensor, Tensor]:
-        """Let the lists of the slots bool[L, W] query the index. Of those that are unevaluated: lane and slot int64[P],
-        and states near theirs int64[P, T]."""
+        """Let the lists of the slots bool[L, W] query the index. Returns, for the unevaluated ones, lane and slot
+        int64[P], and states near theirs int64[P, T]."""
         slots, real = padded(querying)
         close = []
         for part in torch.arange(slots.shape[1], device=slots.device).split(1 << 14):
@@ -261,8 +261,8 @@ class NeighbourGraph:
     def _farthest(self, lane: Tensor, slot: Tensor) -> Tensor:
         """float32[P]: distance of the last in the list of (lane, slot) [P]; infinite for an empty list.
 
-        A list takes nothing farther, even if it has room: so it names the nearest, and its length says when to renew
-        it.
+        A list accepts nothing farther, even if it has room. So it holds the nearest found, and its length shows when to
+        renew it.
         """
         assert self.successor_lists is not None
         names = self.successor_lists.index[lane, slot].to(torch.int64)

@@ -1,7 +1,7 @@
 """The state of a neighbour graph as tensors, so that a loaded memory continues exactly as the saved one would have.
 
-Lists, scales and ε are stored as they are. Of an index only the centres, and which slots are in which inverted list in
-which order, are stored; its vectors follow from the payload. So only numbers that can be checked are ever read.
+Lists, scales and ε are stored as they are. Of an index, only the centres and the slots of each inverted list, in order,
+are stored; its vectors follow from the payload. So a file holds only numbers that can be checked.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from crystalrl.memory.neighbours.graph import NeighbourGraph
 from crystalrl.memory.neighbours.index import IndexState
 
 PREFIX = "vicinity."
-"""Names in a file begin with this."""
+"""Prefix of the names in a file."""
 _LANE_TENSORS = {"epsilon": "epsilon", "built_for": "built_for", "since": "added", "held": "active"}
-"""Names in a file, and the attributes of a graph."""
+"""Name in a file → attribute of a graph."""
 
 
 def tensors(graph: NeighbourGraph, used: int) -> dict[str, Tensor]:
-    """Copies on CPU; of `slot.…` the first `used` slots."""
+    """The state as copies on CPU; tensors `slot.…` hold the first `used` slots."""
     state = {
         name: (tensor[:, :used] if name.startswith("slot.") else tensor).detach().to("cpu", copy=True).contiguous()
         for name, tensor in _live(graph).items()
@@ -32,11 +32,11 @@ def tensors(graph: NeighbourGraph, used: int) -> dict[str, Tensor]:
 
 
 def check(graph: NeighbourGraph, state: Mapping[str, Tensor]) -> None:
-    """Raise ValueError if `state` does not fit a graph like this one."""
+    """Raise ValueError if `state` does not fit this graph."""
     live, given = _live(graph), _without_prefix(state)
     indices = {f"index.{lane}.{name}" for lane in range(graph.lanes) for name in IndexState._fields}
     if odd := sorted(set(given) ^ (set(live) | indices)):
-        raise ValueError(f"state: wanted the lists of these parameters, got others: {', '.join(odd[:6])}")
+        raise ValueError(f"state: wanted the neighbour lists of these parameters, got others: {', '.join(odd[:6])}")
     for name, own in live.items():
         wanted, got = list(own.shape), list(given[name].shape)
         fits = len(got) > 1 and got[1] <= wanted[1] and got[2:] == wanted[2:] and got[0] == wanted[0]

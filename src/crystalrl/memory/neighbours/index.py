@@ -55,18 +55,18 @@ class Index(Protocol):
 class Brute:
     """All distances, by a matrix product. It keeps the vectors [L, N, D].
 
-    A top-k over 10⁶ values is expensive, the least of every 64 is not. The k nearest lie in the k groups of 64 slots
-    whose least values are least. So groups are picked first, then the nearest among their members, which is exact.
+    A top-k over 10⁶ values is expensive, the minimum of every 64 is not. The k nearest lie in the k groups of 64 slots
+    with the smallest minima. So groups are picked first, then the nearest of their members, which is exact.
     """
 
     group: ClassVar[int] = 64
-    """Adjacent slots that form a group; the nearest represents it in the first pass."""
+    """Adjacent slots per group; in the first pass its nearest slot represents the group."""
 
     def __init__(self, lanes: int, slots: int, size: int, device: torch.device) -> None:
         wide, self.spare = slots // self.group * self.group + self.group, slots
         self.vectors = torch.zeros(lanes, wide, size, device=device)
         self.length = torch.full((lanes, wide), torch.inf, device=device)
-        """Squared lengths; infinite where nothing is stored."""
+        """Squared norms; infinite where nothing is stored."""
 
     def build(self, occupied: Tensor, lanes: Tensor, vectors: Callable[[Tensor], Tensor]) -> None:
         self.length.masked_fill_(lanes[:, None], torch.inf)
@@ -78,7 +78,7 @@ class Brute:
         self._put(slots, real, vectors)
 
     def _put(self, slots: Tensor, real: Tensor, vectors: Tensor) -> None:
-        """Entries that are not real go to a spare place: to leave them out, the host would wait for the device."""
+        """Entries that are not real are written to a spare slot: leaving them out would need a synchronisation."""
         at = torch.where(real, slots, self.spare)
         self.vectors.scatter_(1, at[..., None].expand_as(vectors), vectors)
         self.length.scatter_(1, at, torch.where(real, vectors.square().sum(-1), torch.inf))
@@ -95,7 +95,7 @@ class Brute:
         return found
 
     def _least(self, values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-        """The least k of values [L, R, N], N a multiple of `group`, and their positions; least first."""
+        """The k smallest of values [L, R, N], N a multiple of `group`, and their positions; smallest first."""
         groups = values.unflatten(-1, (-1, self.group))
         if groups.shape[-2] <= 2 * k:
             return values.topk(k, dim=-1, largest=False)
@@ -125,16 +125,16 @@ class Ivf:
     """FAISS: inverted lists of vectors in half precision, one index per lane, on CPU. Ids are slots."""
 
     lists_per_root: ClassVar[float] = 4.0
-    """Inverted lists of an index of n vectors, per √n."""
+    """An index of n vectors has this many times √n inverted lists."""
     trained_on: ClassVar[int] = 64
-    """Vectors per inverted list from which its centre is computed."""
+    """Training vectors per inverted list."""
     min_probes: ClassVar[int] = 8
-    """Inverted lists that a query searches at least; more if they are short."""
+    """Minimum number of inverted lists that a query searches; more if they are short."""
     examined: ClassVar[int] = 2048
-    """Vectors that a query is compared with."""
+    """Approximate number of vectors that a query is compared with."""
     pad_to: ClassVar[int] = 8
-    """Vectors are padded with zeros to a multiple of this. FAISS compares this many coordinates at once, and a rest
-    one by one, which takes several times as long."""
+    """Vectors are padded with zeros to a multiple of this. FAISS compares this many coordinates at once, and the
+    remainder one by one, which takes several times as long."""
 
     def __init__(self, lanes: int, size: int) -> None:
         self.lanes, self.size, self.wide = lanes, size, -(-size // self.pad_to) * self.pad_to
@@ -162,7 +162,7 @@ class Ivf:
         index = faiss.IndexIVFScalarQuantizer(coarse, self.wide, lists, kind, faiss.METRIC_L2, False)
         index.cp.niter, index.cp.min_points_per_centroid = 10, 1
         if centres is not None:
-            index.train(centres)  # it takes the centres as given
+            index.train(centres)  # keeps the given centres
         return index
 
     def _rows(self, lane: int, slots: Tensor, vectors: Callable[[Tensor], Tensor]) -> Any:

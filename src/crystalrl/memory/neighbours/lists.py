@@ -1,7 +1,7 @@
 """Neighbour lists that are kept between consolidations and updated for the experiences that came and went.
 
 A list holds slots int32[L, N, K], −1 for none, existing ones first. Every experience has one list of the states nearest
-to its successor state and, where a rule of interference needs it, one of the similar experiences within ε. Lists change
+to its successor state and, where a interference rule needs it, one of the similar experiences within ε. Lists change
 in three ways: removed experiences are taken out; a new experience finds its own neighbours and is offered to the lists
 that name these neighbours; and some lists, in turn or because they have lost many entries, are renewed.
 """
@@ -27,7 +27,7 @@ class Lists:
     at_once: ClassVar[dict[str, int]] = {"cpu": 1 << 17, "cuda": 1 << 21}
     """Pairs whose distances are computed, or lists that are scanned, at once."""
     per_member: ClassVar[int] = 8
-    """New experiences offered at most to one list because of one of its members."""
+    """Maximum number of new experiences offered to a list because of one of its members."""
 
     def __init__(self, lanes: int, slots: int, k: int, device: torch.device, loops: ModuleType | None = None) -> None:
         self.slots, self.chunk, self._loops = slots, self.at_once[device.type], loops
@@ -58,7 +58,7 @@ class Lists:
             part[rows] = left.gather(1, (left < 0).to(torch.uint8).argsort(dim=1, stable=True))
 
     def _parts(self, width: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Lists [R, K] of all lanes, in parts, and their entries as positions [R·K] in a flat [L, W]; any for none."""
+        """Lists [R, K] of all lanes, in parts, and their entries as positions [R·K] in a flat [L, W] (−1: any)."""
         lanes = len(self.index)
         rows = self._flat[:width] if lanes == 1 else self._flat
         for start in range(0, len(rows), self.chunk):

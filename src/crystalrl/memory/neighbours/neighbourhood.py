@@ -65,7 +65,7 @@ class Neighbours:
         self.backend = backend_for(self.device)
         self.scales = Scales(params, spec.lanes or 1, self.device)
         self.graph: NeighbourGraph | None = None
-        """Neighbour lists, if a lane keeps some."""
+        """Neighbour lists; None if no lane keeps any."""
 
     def refresh(self, view: View) -> Neighbourhood:
         """The neighbours of the experiences in this view; changes the graph."""
@@ -113,7 +113,7 @@ class Neighbours:
         self.graph = twin.graph
 
     def copied(self, arena: AnyArena) -> Neighbours:
-        """A twin with a copy of the graph; `refresh` of one leaves the other as it is."""
+        """An independent copy, with a copy of the graph that reads the payload from this arena."""
         twin = copy(self)
         if self.graph is not None:
             state = self.state(self.features.spec.capacity)

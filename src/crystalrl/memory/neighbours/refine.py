@@ -24,7 +24,7 @@ from crystalrl.memory.neighbours.tuning import GraphTuning
 
 @dataclass
 class Refiner:
-    """The lists of one lane as a graph. Its reverse neighbours are those at the time when this was made."""
+    """The lists of one lane as a graph. Reverse neighbours are computed once, at construction."""
 
     loops: ModuleType
     lists: Lists
@@ -93,8 +93,8 @@ class Refiner:
         self.loops.insert(self._graph, self.states.space("next_obs", self.lane), slots.numpy(), hints)
 
     def renew(self, slots: Tensor) -> None:
-        """Search for better neighbours for the lists of slots int64[P]; from what the index finds, too, because a
-        search from a list's own members alone leads back to them."""
+        """Search for better neighbours for the lists of slots int64[P]. Also starts from what the index finds, because
+        a search from a list's own members alone leads back to them."""
         k, at = self.lists.k, slots.numpy()
         known = (self.own[at], self.adjacent(slots).numpy().astype(np.int32))
         starts = np.concatenate([*known, self.query("next_obs", slots, k)], 1)

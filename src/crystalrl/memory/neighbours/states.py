@@ -1,4 +1,4 @@
-"""Vectors of stored experiences, read from where they are stored."""
+"""Vectors of stored experiences, read from the arena."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class StateVectors:
     """
 
     max_drift: ClassVar[float] = 0.15
-    """Deviations by which the stored states may move or spread before `drifted` says so."""
+    """Deviations by which the stored states may move or spread before `drifted` reports it."""
     sampled: ClassVar[int] = 4096
-    """Slots from which that is measured."""
+    """Slots sampled to measure the drift."""
 
     def __init__(self, features: Features, arena: AnyArena) -> None:
         spec = features.spec

@@ -14,7 +14,7 @@ from crystalrl.memory.neighbours.view import View
 class Trajectories:
     """Everything stored in order of arrival, environment by environment.
 
-    Where a step was no transition, later experiences are taken for another environment's. That does no harm: adjacent
+    If a step was not valid, later experiences are attributed to the wrong environment. That does no harm: adjacent
     steps are only candidates for a list, whose distances are compared.
     """
 

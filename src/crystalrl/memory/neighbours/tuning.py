@@ -20,7 +20,8 @@ class GraphTuning:
     candidates: int = 64
     """States from the index among which the experiences within ε are searched."""
     min_budget: int = 1024
-    """Lower bound of the budget: the number of unevaluated experiences. Half as many lists are renewed in turn."""
+    """Lower bound of the budget, which is the number of unevaluated experiences. Half as many lists are renewed in
+    turn."""
     max_budget: int = 1 << 14
     """Upper bound of the budget; see `min_budget`."""
     short_lists: Mapping[str, int] = field(default_factory=lambda: {"cpu": 4, "cuda": 1})
@@ -29,7 +30,7 @@ class GraphTuning:
     hints: int = 10
     """Neighbours of a new experience through whose reverse neighbours it finds the lists that should name it."""
     insert_at_once: int = 8
-    """New experiences that one list compares at most per consolidation."""
+    """Maximum number of new experiences that one list compares per consolidation."""
     query_limit: int = 1 << 16
     """If more experiences than this are new at once (mostly after a load), their lists start from adjacent steps, and
     query the index when they are renewed in turn."""

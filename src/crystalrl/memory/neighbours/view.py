@@ -20,11 +20,11 @@ class View:
     """The first W ≤ N slots of every lane. Slots beyond W are empty in every lane."""
 
     arena: AnyArena
-    """Where the payload is read."""
+    """Where the payload is read from."""
     phase: Tensor
-    """uint8[L, W]."""
+    """uint8[L, W]: phase of each slot."""
     birth: Tensor
-    """int64[L, W]: number of the experience in its lane, in order of arrival."""
+    """int64[L, W]: arrival number of the experience in its lane."""
     unevaluated: Tensor
     """bool[L, W]: experiences of the lanes that are due that no consolidation has evaluated yet."""
     due: Tensor
@@ -32,7 +32,7 @@ class View:
     due_on_host: Tensor
     """bool[L], on CPU: the lanes that are consolidated."""
     width: Tensor
-    """int64[L], on CPU: slots of each lane that count, whatever the other lanes hold."""
+    """int64[L], on CPU: slots in use of each lane, independent of the other lanes."""
     consolidations: Tensor
     """int64[L]: consolidations of each lane so far."""
     block: int = BLOCK
@@ -45,7 +45,7 @@ class View:
 
     @cached_property
     def occupied(self) -> Tensor:
-        """bool[L, W]."""
+        """bool[L, W]: slots that hold an experience."""
         return self.phase != EMPTY
 
     @cached_property

@@ -20,9 +20,9 @@ def annealed(start: Tensor, steps: int | None, time: Tensor) -> Tensor:
 
 
 class LossGate:
-    """A factor max((1 − c)^power, floor) of the loss weights: c float32[L, N], power and floor float64[L, 1].
+    """The factor max((1 − c)^power, floor) of the loss weights: c float32[L, N], power and floor float64[L, 1].
 
-    An empty c stands for the factor 1.
+    If c is empty, the factor is 1.
     """
 
     def __init__(self, c: Tensor, power: Tensor, floor: Tensor) -> None:
@@ -37,16 +37,16 @@ class LossGate:
         return self.of(self.c.gather(1, slots)) if self.c.shape[1] else 1.0
 
     def of(self, c: Tensor) -> Tensor:
-        """float32 like c."""
+        """The factor for c, float32 of the same shape."""
         return torch.maximum((1 - c.to(torch.float64)) ** self.power, self.floor).to(torch.float32)
 
 
 class PriorityRule:
-    """How |TD error| becomes a draw weight: from its base (|TD error| + ε)^exponent, as `weighting` says per stratum.
+    """Draw weights from |TD error|: the `weighting` of each stratum applied to base = (|TD error| + ε)^exponent.
 
-    exponent float64[L, 1]. max_priority float32[L] is the largest base so far, which new experiences start with. Where
-    weights depend on the state c float32[L, N] too, none is below ε, and |TD error| is written to error float32[L, N +
-    1], whose last column is spare.
+    exponent float64[L, 1]. max_priority float32[L] is the largest base so far, which new experiences start with. If
+    weights also depend on c float32[L, N], they are at least ε, and |TD error| is written to error float32[L, N + 1],
+    whose last column is spare.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class PriorityRule:
 
     def base(self, magnitude: Tensor) -> Tensor:
         """float32[L, B] from |TD error| float32[L, B]."""
-        if magnitude.device.type == "cpu":  # as the loops compute it, to the last bit
+        if magnitude.device.type == "cpu":  # the same bits as the compiled loops
             wide = magnitude.numpy().astype(np.float64)
             return torch.from_numpy(((wide + self.epsilon) ** self.exponent.numpy()).astype(np.float32))
         return ((magnitude.to(torch.float64) + self.epsilon) ** self.exponent).to(torch.float32)

@@ -1,4 +1,4 @@
-"""How many of a batch come from each phase, and which places they take."""
+"""How many samples of a batch come from each phase, and at which positions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class BatchStrata:
-    """The stratum of each place of a batch, for every batch size that was asked for.
+    """The stratum of each position of a batch, for every batch size used so far.
 
     `refresh` changes the tensors in place, because a recorded CUDA graph reads them.
     """
@@ -25,7 +25,7 @@ class BatchStrata:
         return self._by_size[size]
 
     def refresh(self, filled: Tensor) -> None:
-        """Recompute which phases take part: some may have become empty, or no longer be."""
+        """Recompute which phases take part, after a phase may have become empty or non-empty."""
         for size, places in self._by_size.items():
             places.copy_(self._places(size, filled))
 
@@ -36,7 +36,7 @@ class BatchStrata:
 
 
 def quotas(shares: tuple[float, float, float], split: str, size: int, present: Tensor) -> Tensor:
-    """int64[L, 3] that sums to `size`: places for liquid, glass, crystal; a phase not present bool[L, 3] gets none.
+    """Samples of liquid, glass, crystal, int64[L, 3], that sum to `size`; only phases `present` bool[L, 3] get any.
 
     largest_remainder: shares of the present phases, scaled to sum to one. floor: Algorithm 2, ⌊.70B⌋, ⌊.25B⌋, ⌈.05B⌉
     and the rest to liquid; the share of an absent phase goes to the first present one.

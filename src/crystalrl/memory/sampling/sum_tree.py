@@ -4,8 +4,8 @@ A slot has a weight (float32) and a label, the stratum it belongs to. Inner node
 an update recomputes each sum on its path from its children, in order. So sums never drift: after any number of updates
 they equal a fresh build bit for bit. A slot of weight zero is never drawn, whatever the rounding.
 
-Between a draw and the update that answers it, a slot may be rewritten. Each slot has a generation, which rises when it
-is rewritten; a draw notes the generation it saw, so an update can skip slots rewritten since.
+Between a draw and its update, a slot may be rewritten. Each slot has a generation, which increases when it is
+rewritten; a draw records the generation, so an update can skip slots rewritten since.
 
 The backend of the device does the work. All backends give the same slots for the same uniforms, unless a uniform is
 within rounding (1e-15) of the border between two nodes.
@@ -89,10 +89,10 @@ class SumTree:
     def commit(
         self, slots: Tensor, rule: PriorityRule, columns: SlotColumns | None = None, c: Tensor | None = None
     ) -> None:
-        """Slots int64[L, M] hold new experiences, drawn as often as the rule's largest priority; negative: skipped.
+        """Give new experiences in slots int64[L, M] the rule's largest priority; negative slots are skipped.
 
-        With columns these are written, too, and new experiences have the state c float32[L, 1 or M] (None: 0), which
-        decides their stratum; otherwise all belong to the first.
+        `columns` are written, too, if given; then c float32[L, 1 or M] (None: 0) decides the stratum of new
+        experiences. Otherwise all belong to the first.
         """
         self.operations.commit(slots, rule, columns, c)
 
@@ -105,7 +105,7 @@ class SumTree:
         bump(self.generations, slots)
 
     def holds(self, slots: Tensor) -> bool:
-        """Whether every slot int64[L, B] has a label, or had one when it was drawn (this waits for the device)."""
+        """Whether every slot int64[L, B] has a label, or had one when it was drawn (this synchronises)."""
         return self.operations.holds(slots)
 
     def rebuild(self) -> None:
@@ -116,10 +116,10 @@ class SumTree:
         self.weight.zero_()
         self.label.fill_(UNLABELLED)
         self.sums.zero_()
-        self.generations[:, :, 0] += 1  # draws stay noted: an update that answers one from before is stale
+        self.generations[:, :, 0] += 1  # draws stay recorded, so that updates for them are skipped
 
     def forget_draws(self) -> None:
-        """No update will answer an earlier draw."""
+        """Forget earlier draws: no updates for them will follow."""
         self.generations[:, :, 1] = -1
 
     def check(self) -> None:
@@ -127,7 +127,7 @@ class SumTree:
         if not bool(torch.isfinite(self.weight).all()) or bool((self.weight < 0).any()):
             raise AssertionError("draw weights: wanted finite and ≥ 0")
         if bool((self.generations[..., 1] > self.generations[..., 0]).any()):
-            raise AssertionError("generations: a draw is ahead of its slot")
+            raise AssertionError("generations: a draw is newer than its slot")
         kept = self.sums.clone()
         self.rebuild()
         if not (torch.equal(kept, self.sums) if self._ordered else torch.allclose(kept, self.sums, rtol=1e-12)):
@@ -146,7 +146,7 @@ class SumTree:
 
 
 def _level_sizes(slots: int, arity: int, top: int) -> list[int]:
-    """Nodes per level above the leaves, each padded to whole families; the last level has at most `top` nodes."""
+    """Nodes per level above the leaves, each padded to whole groups of siblings; the last has at most `top` nodes."""
     sizes = [slots // arity + 1]
     while sizes[-1] > top:
         sizes.append(-(-sizes[-1] // arity))

@@ -47,12 +47,12 @@ class Arena:
         self._writes = backend.writes
         size = self.lanes * self.slots * words * WORD
         refuse_if_too_large(size, self.device, f"a memory of {self.lanes} × {self.slots} experiences")
-        stride = self.slots + (not backend.on_host)  # off the host one more, the target of skipped writes
+        stride = self.slots + (not backend.on_host)  # on a GPU, one spare slot for skipped writes
         rows = zeros((self.lanes, stride, words), torch.int64, self.device)
         self.rows, self.flat_rows = rows[:, : self.slots], rows.view(-1, words)
         self._base = torch.arange(self.lanes, device=self.device)[:, None] * stride
         self.columns = layout.torch_views(self.flat_rows)
-        """Every field [rows, …] as a view; see `position`."""
+        """Every field as a view [rows, …] of `flat_rows`; see `position`."""
         if self.device.type == "cpu":
             self._numpy_rows = self.flat_rows.numpy()
 

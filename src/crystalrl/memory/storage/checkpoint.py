@@ -1,4 +1,4 @@
-"""Safe files: safetensors with a JSON header, a version and a checksum over every byte. No pickle.
+"""Checkpoint files: safetensors with a JSON header, a version and a checksum over every byte. No pickle.
 
 A file is written under a temporary name in the same folder, synced to disk and renamed. At any moment a reader finds
 either the complete old file or the complete new one.
@@ -54,7 +54,7 @@ def _seal(path: Path) -> None:
     """Compute the checksum of the file with a blank checksum, put it into the header, and sync to disk."""
     digest, place = _digest(path)
     if place is None:
-        raise CheckpointError(f"{path}: no place for a checksum in the header")
+        raise CheckpointError(f"{path}: the header has no room for a checksum")
     with path.open("r+b") as file:
         file.seek(place)
         file.write(digest.encode())
@@ -127,7 +127,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor
 
 
 def refuse_other(name: str, own: Tensor, given: Tensor) -> None:
-    """Raise if a stored tensor does not fit the live one. Of `…slot.…` tensors a file may hold fewer slots."""
+    """Raise if a stored tensor does not fit the live one. Files may hold fewer slots of `…slot.…` tensors."""
     wanted, got = list(own.shape), list(given.shape)
     if ".slot." in name and len(got) > 1 and got[1] <= wanted[1]:
         got[1] = wanted[1]

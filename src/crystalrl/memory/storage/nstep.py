@@ -75,7 +75,7 @@ class NStep:
         self.rows.copy_(self.rows.gather(2, source[..., None].expand_as(self.rows)))
 
     def clear(self) -> None:
-        self.length.zero_()  # in place: `tensors` hands out live ones
+        self.length.zero_()  # in place: `tensors` returns live tensors
 
     def tensors(self) -> dict[str, Tensor]:
         return {"rows": self.rows, "last": self.last, "reward": self.reward, "length": self.length}

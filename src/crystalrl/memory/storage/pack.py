@@ -1,4 +1,4 @@
-"""Packing: a transition is checked, once, and laid out as packed rows. Nothing is stored yet."""
+"""Packing: a transition is checked once and laid out as rows. Nothing is stored yet."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LARGEST = float(np.finfo(np.float32).max)
 class Packer:
     """Checks experiences. Invariant: what `pack` returns is finite and of the declared shapes and dtypes.
 
-    Exception: values of tensors given on a CUDA device are not read, because that would wait for the device. Bad values
-    set `corrupt`, and `check` raises.
+    Exception: values of tensors given on a CUDA device are not read, because that would synchronise. Bad values set
+    `corrupt`, and `check` raises.
     """
 
     def __init__(self, spec: StorageSpec, layout: Layout) -> None:
@@ -76,7 +76,7 @@ class Packer:
         """Copy one field into the scratch rows; leading axes of size one are added by broadcasting."""
         column = self._columns[name]
         if type(value) is float and column.size == 1 and column.dtype == np.float32 and -LARGEST < value < LARGEST:
-            column.fill(value)  # a plain reward of a single environment
+            column.fill(value)  # a number, such as the reward of a single environment
             return
         array = value if type(value) is np.ndarray else _array(value)
         if array.shape not in self._shapes[name]:
@@ -139,7 +139,7 @@ class Packer:
             _refuse_tensor(name, value, columns[name], self._shapes[name])
             columns[name].copy_(value.reshape(columns[name].shape))
         for span in self.layout.float_parts(rows):
-            self.corrupt |= (span - span).any()  # NaN instead of zero where it is not finite
+            self.corrupt |= (span - span).any()  # NaN, not zero, where a value is not finite
         if isinstance(self.spec.action, int):
             self.corrupt |= ((columns["action"] < 0) | (columns["action"] >= self.spec.action)).any()
         ends = [

@@ -57,9 +57,9 @@ class StorageSpec:
     seed: int | Sequence[int] = 0
     """Seed of each lane; a single integer s gives s, s + 1, …"""
     device: str | torch.device = "cpu"
-    """Device of the contents."""
+    """Device that stores the contents."""
     deliver: str | torch.device | None = None
-    """Device of the batches. None: the device of the contents. From CPU to CUDA they pass through pinned memory."""
+    """Device of the batches. None: the device of the contents. Copies from CPU to CUDA go through pinned memory."""
 
     def __post_init__(self) -> None:
         _whole("capacity", self.capacity, 1)
@@ -111,7 +111,7 @@ def storage_to_json(spec: StorageSpec) -> dict[str, Any]:
 
 
 def storage_from_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of the `StorageSpec` that was saved."""
+    """Constructor arguments from a saved `StorageSpec`."""
     return {name: _from_json(values[name]) for name in STRUCTURE}
 
 
