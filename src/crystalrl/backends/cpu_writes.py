@@ -45,7 +45,7 @@ class CpuWrites:
     def store_rows(self, rows: Tensor, slots: Tensor, out: Tensor) -> None:
         lanes, chosen = len(rows), slots.numpy()
         kept = chosen >= 0
-        flat = chosen + np.arange(lanes)[:, None] * (len(out) // lanes)
+        flat = chosen if lanes == 1 else chosen + np.arange(lanes)[:, None] * (len(out) // lanes)
         out.numpy()[flat[kept]] = rows.numpy()[kept]
 
     def magnitude(self, error: Tensor, slots: Tensor, capacity: int, corrupt: Tensor) -> Tensor:

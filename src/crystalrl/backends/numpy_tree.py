@@ -67,7 +67,7 @@ def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> Non
     offsets = tree[4].tolist()
     lanes, strata, nodes = sums.shape
     lane = np.arange(lanes).repeat(uniform.shape[1]) if lanes > 1 else 0
-    row = lane * strata + stratum.reshape(-1) if strata > 1 else lane
+    row = lane * strata + stratum.reshape(-1).astype(np.int64) if strata > 1 else lane
     running = np.zeros((lanes * strata, nodes - offsets[-1] + 1))
     np.add.accumulate(sums[:, :, offsets[-1] :].reshape(lanes * strata, -1), axis=1, out=running[:, 1:])
     total = running[row, -1]
