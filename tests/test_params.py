@@ -126,7 +126,7 @@ def test_inconsistent_values_are_refused() -> None:
         ({"tau_L": 0.7, "tau_C": 0.7}, "tau_L, tau_C: wanted tau_L < tau_C"),
         ({"tau_L": (0.3, 0.9)}, "tau_L, tau_C: wanted tau_L < tau_C"),
         ({"w1": 0.6}, "w1, w2, w3: wanted a sum of at most 1"),
-        ({"alpha": (0.1, 0.2), "beta": (0.1,) * 3, "integrator": "euler", "every": 200}, "as many lanes"),
+        ({"alpha": (0.1, 0.2), "beta": (0.1,) * 3, "integrator": "euler", "every": 200}, "the same number of lanes"),
         ({"integrator": "euler"}, "Euler steps of 25"),
         ({"integrator": "euler", "clock": "calls", "alpha": 0.9, "beta": 0.2}, "alpha, beta, leak"),
         ({"integrator": "euler", "clock": "calls", "melt": 1.0}, "alpha, melt, leak"),

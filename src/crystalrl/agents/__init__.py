@@ -1,4 +1,4 @@
-"""Agents that learn many lanes at once. They know batches, weights and anchors, but no memories."""
+"""Agents that train many lanes at once. They use batches with weights and anchors, and are independent of memories."""
 
 from crystalrl.agents.base import Agent, AgentParams, Spaces, Update
 from crystalrl.agents.dqn import DQN, DQNParams

@@ -1,4 +1,4 @@
-"""What all agents share: network and optimiser settings, saving, and what an update reports."""
+"""The base of all agents: network and optimiser settings, saving, and the result of an update."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class AgentParams:
     schedule: str = "constant"
     """Schedule of the learning rate: constant, cosine or robbins-monro."""
     horizon: int = 100_000
-    """Updates after which cosine reaches 0 and robbins-monro has halved the rate."""
+    """Updates after which `cosine` reaches 0 and `robbins-monro` has halved the rate."""
     gamma: float = 0.99
     """Discount per environment step; the memory applies it."""
     n_step: int = 1
-    """Rewards that the memory sums before bootstrapping."""
+    """Number of rewards that the memory sums before bootstrapping."""
     target_rate: float = 0.005
     """Step of the target network towards the online one: .005 is Polyak averaging, 1 a copy."""
 
@@ -71,7 +71,7 @@ def require(params: object, rules: Mapping[str, tuple[bool, str]]) -> None:
 
 @dataclass(frozen=True)
 class Spaces:
-    """What agents must know about the tasks."""
+    """Shapes and number of the tasks."""
 
     obs: Shape
     """Shape of an observation."""
@@ -83,7 +83,7 @@ class Spaces:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one update reports."""
+    """The result of one update."""
 
     td_error: Tensor
     """TD errors [L, B], for `Memory.update`."""
@@ -131,12 +131,12 @@ class Agent:
         return self.tensors() | {f"streams.{name}": tensor for name, tensor in self.streams.tensors().items()}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything that decides what happens next, copied to CPU."""
+        """The complete state, copied to CPU."""
         return {name: tensor.detach().to("cpu", copy=True) for name, tensor in self._all_tensors().items()}
 
     @torch.no_grad()
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from `state`. If its names or shapes do not fit, it raises and changes nothing."""
+        """Load `state`. Raises, with nothing changed, if its names or shapes do not match."""
         own = self._all_tensors()
         if set(own) != set(state):
             raise ValueError(f"state: wanted {sorted(own)}, got {sorted(state)}")
@@ -154,7 +154,7 @@ def prefixed(name: str, optimiser: LaneAdam) -> dict[str, Tensor]:
 
 
 def require_tensor(obs: Observation) -> Tensor:
-    """The observations, if they are one tensor; a dict is refused."""
+    """The observations, if they are one tensor; raises for a dict."""
     if isinstance(obs, dict):
         raise TypeError(f"obs: wanted a tensor, got a dict with keys {sorted(obs)}")
     return obs

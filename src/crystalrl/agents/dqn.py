@@ -99,7 +99,7 @@ class DQN(Agent):
         return Update(td_error.detach(), loss.detach(), norm)
 
     def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
-        """What `update` minimises [L]: weighted TD loss + anchor loss + the method's penalty; and TD errors [L, B]."""
+        """The loss [L]: weighted TD loss + anchor loss + the method's penalty; and TD errors [L, B]."""
         q, td_error = self._td_errors(batch)
         loss = weighted_mean(huber(td_error), batch.weight)
         if batch.anchor is not None:

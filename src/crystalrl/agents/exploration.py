@@ -1,4 +1,4 @@
-"""Random actions, and the kinds of actions that agents accept."""
+"""Exploration noise, and checks of the action space."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crystalrl.random import Stream, Streams, element_normals
 
 
 def action_count(spaces: Spaces) -> int:
-    """Number of discrete actions; box actions are refused."""
+    """Number of discrete actions; raises for box actions."""
     if not isinstance(spaces.action, int):
         raise ValueError(
             f"agent: wanted one for box actions {spaces.action}, such as sac; got one for discrete actions"
@@ -21,7 +21,7 @@ def action_count(spaces: Spaces) -> int:
 
 
 def action_size(spaces: Spaces) -> int:
-    """Numbers in a box action; discrete actions are refused."""
+    """Dimensions of a box action; raises for discrete actions."""
     if isinstance(spaces.action, int):
         raise ValueError(
             f"agent: wanted one for {spaces.action} discrete actions, such as dqn; got one for box actions"

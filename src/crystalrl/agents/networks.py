@@ -71,7 +71,7 @@ class LaneNetwork:
         self._sizes = [*sizes, self.size - self.used]
         self._shapes = [*self.layers, *noise]
         self.noise_size = sum(fan_in + fan_out for fan_in, fan_out in noise)
-        """Standard normals per lane that one noisy pass takes."""
+        """Standard normals per lane for one noisy pass."""
 
     def split(self, theta: Tensor) -> list[Layer]:
         """(weight [L, in, out], bias [L, 1, out]) of every layer, then of the noise scales, if there are any."""
@@ -130,7 +130,7 @@ class LaneNetwork:
 
 
 class _Pass:
-    """One forward pass; it takes the layers in order."""
+    """One forward pass; it uses the layers in order."""
 
     def __init__(self, network: LaneNetwork, layers: list[Layer], tap: Tap | None, noise: Tensor | None) -> None:
         self.network, self.layers, self.tap, self.at = network, layers, tap, 0
@@ -190,7 +190,7 @@ def _factors(network: LaneNetwork, noise: Tensor) -> Sequence[tuple[Tensor, Tens
 def lane_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """x [L, B, in] · weight [L, in, out] + bias [L, 1, out].
 
-    On CPU, widths that are no multiple of eight round differently for one lane than for several, so they are padded.
+    On CPU, widths that are not multiples of eight round differently for one lane and for several, so they are padded.
     """
     short = -weight.shape[-1] % 8
     if not short or x.device.type != "cpu":

@@ -49,7 +49,7 @@ class LaneAdam:
 
     @torch.no_grad()
     def step(self, theta: Tensor, gradient: Tensor, when: Tensor | None = None) -> None:
-        """Move theta [L, P] in place against the gradient [L, P]; `when`, a scalar 0 or 1: at 0 nothing changes."""
+        """Update theta [L, P] in place from the gradient [L, P]; `when`, a scalar 0 or 1: at 0 nothing changes."""
         rate = self.rate if self.factor is None else self.rate * self.factor(self.steps / self.horizon)
         self.steps += 1 if when is None else when.to(torch.int64)
         if self._kernel is not None:
@@ -64,7 +64,7 @@ class LaneAdam:
             self.second.lerp_(gradient.square(), (1 - BETA2) * when)
             rate = rate * when
         first_bias, second_bias = (-torch.expm1(self.steps.double() * log_beta).float() for log_beta in _LOG_BETAS)
-        if when is not None:  # before the first step both are 0, and so is the rate
+        if when is not None:  # before the first step both are 0; the clamp avoids 0/0
             first_bias, second_bias = first_bias.clamp_min(1e-3), second_bias.clamp_min(1e-6)
         spread = (self.second / second_bias).sqrt_().add_(EPS)
         theta.sub_((self.first * (rate / first_bias)).div_(spread))

@@ -1,6 +1,6 @@
 """Rainbow (Hessel et al. 2018), many lanes at once: double, dueling, noisy, C51 (Bellemare et al. 2017).
 
-The memory provides the other two parts: n-step returns (`n_step` is passed on to it) and, if prioritized, priorities.
+The memory provides the other two parts: n-step returns (it receives `n_step`) and, if prioritized, priorities.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Rainbow(Agent):
         self.target = self.theta.detach().clone()
         self.optimiser = params.adam(self.target)
         self.returns = torch.linspace(params.low, params.high, params.atoms, device=streams.device)
-        """The return that each atom stands for, [M]."""
+        """The return of each atom, [M]."""
 
     def _noise(self) -> Tensor | None:
         """Standard normals for one noisy pass; the stream advances by one tick."""
@@ -75,7 +75,7 @@ class Rainbow(Agent):
 
     @torch.no_grad()
     def act(self, obs: Tensor, epsilon: Tensor, context: Tensor | None = None) -> Tensor:
-        """Best actions int64[L, E] under new noise; random with probability epsilon."""
+        """Best actions int64[L, E] with new noise; random with probability epsilon."""
         best = self._means(self.network(self.theta, obs, context, noise=self._noise())).argmax(-1)
         return epsilon_greedy(best, epsilon, self.actions, self.streams)
 
@@ -90,9 +90,7 @@ class Rainbow(Agent):
         return Update(td_error.detach(), loss.detach(), norm)
 
     def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
-        """What `update` minimises [L]: weighted cross-entropy + anchor loss + the method's penalty; and TD errors
-        [L, B].
-        """
+        """The loss [L]: weighted cross-entropy + anchor loss + the method's penalty; and TD errors [L, B]."""
         q, td_error, cross_entropy = self._td_errors(batch, self._noise(), self._noise())
         loss = weighted_mean(cross_entropy, batch.weight)
         if batch.anchor is not None:
@@ -100,7 +98,7 @@ class Rainbow(Agent):
         return with_penalty(loss, method, self.theta), td_error
 
     def _td_errors(self, batch: Batch, online: Tensor | None, target: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Q values [L, B, A], TD errors of the means [L, B], cross-entropies [L, B], under two noises."""
+        """Q values [L, B, A], TD errors of the means [L, B], cross-entropies [L, B], with noise for each network."""
         logits = self.network(self.theta, require_tensor(batch.obs), batch.context, noise=online)
         taken = batch.action[..., None, None].expand(-1, -1, 1, self.params.atoms)
         wanted, own = self.td_target(batch, online, target), logits.gather(2, taken).squeeze(2)
@@ -110,7 +108,7 @@ class Rainbow(Agent):
 
     @torch.no_grad()
     def td_target(self, batch: Batch, online: Tensor | None, target: Tensor | None) -> Tensor:
-        """Distribution [L, B, M] of r + discount · Z_target(s′, argmax Q_online(s′)), under two noises."""
+        """Distribution [L, B, M] of r + discount · Z_target(s′, argmax Q_online(s′)), with noise for each network."""
         next_obs = require_tensor(batch.next_obs)
         future = self.network(self.target, next_obs, batch.context, noise=target)
         choice = self.network(self.theta, next_obs, batch.context, noise=online) if self.params.double else future
@@ -127,8 +125,8 @@ class Rainbow(Agent):
         return (probability.unsqueeze(-1) * share).sum(-2)
 
     def _scaled_distance(self, mean: Tensor, target: Tensor) -> Tensor:
-        """Squared error of the means [L, B], divided by the variance of a uniform return in [low, high]: the
-        cross-entropy does not depend on the scale of returns either.
+        """Squared error of the means [L, B], divided by the variance of a uniform return in [low, high], so that, like
+        the cross-entropy, it does not depend on the scale of returns.
         """
         return squared_error(mean, target) * 12 / (self.params.high - self.params.low) ** 2
 

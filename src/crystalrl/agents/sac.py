@@ -1,7 +1,7 @@
 """Soft actor-critic (Haarnoja et al. 2018) with twin critics and automatic temperature, many lanes at once.
 
-Critics, policy and temperature take one step together, each along its own gradient of one loss. The policy's part uses
-the critics' values but sends them no gradient.
+Critics, policy and temperature are updated together, from the gradients of one summed loss. The policy loss uses the
+critics' values but does not backpropagate into the critics.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class SAC(Agent):
         return batch.reward + batch.discount * (value - lanewise(torch.exp, self._log_temperature(batch)) * log_prob)
 
     def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
-        """What `update` minimises [L]: the sum of weighted TD loss, policy loss, temperature loss, anchor loss and the
-        method's penalty; and the mean |TD error| of the twins [L, B].
+        """The loss [L]: the sum of weighted TD loss, policy loss, temperature loss, anchor loss and the method's
+        penalty; and the mean |TD error| of the twins [L, B].
         """
         obs = require_tensor(batch.obs)
         target = self.td_target(batch, normals(self.streams, obs, self.size)).unsqueeze(-1)
@@ -130,7 +130,7 @@ class SAC(Agent):
     def evaluate(self, batch: Batch) -> Evaluation:
         """Mean |TD error| of the twins [L, B], and the outputs that can be anchored: q [L, B, 2], policy [L, B, 2A].
 
-        Its noise depends on the number of updates alone, so it changes nothing.
+        Its noise depends only on the number of updates, so no state changes.
         """
         obs = require_tensor(batch.obs)
         noise = fixed_normals(self.streams, self.optimisers["policy"].steps, obs, self.size)

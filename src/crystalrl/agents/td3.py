@@ -76,7 +76,7 @@ class TD3(Agent):
         return batch.reward + batch.discount * value
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """What the critics minimise [L]: weighted TD loss + anchor loss; and the twins' mean |TD error| [L, B]."""
+        """Loss of the critics [L]: weighted TD loss + anchor loss; and the twins' mean |TD error| [L, B]."""
         obs = require_tensor(batch.obs)
         target = self.td_target(batch, normals(self.streams, obs, self.size)).unsqueeze(-1)
         q = self.twins(self.critics, obs, batch.action, batch.context)
@@ -87,7 +87,7 @@ class TD3(Agent):
         return loss, td_error.detach().abs().mean(-1)
 
     def policy_loss(self, batch: Batch, method: Penalty | None = None) -> Tensor:
-        """What the policy minimises [L]: −Q₁ of its actions + anchor loss + the method's penalty."""
+        """Loss of the policy [L]: −Q₁ of its actions + anchor loss + the method's penalty."""
         obs = require_tensor(batch.obs)
         action = self.policy(self.theta, obs, batch.context)
         loss = -self.twins(self.critics.detach(), obs, action, batch.context)[..., 0].mean(-1)
@@ -117,7 +117,7 @@ class TD3(Agent):
     def evaluate(self, batch: Batch) -> Evaluation:
         """Mean |TD error| of the twins [L, B], and the outputs that can be anchored: q [L, B, 2], policy [L, B, A].
 
-        Its noise depends on the number of updates alone, so it changes nothing.
+        Its noise depends only on the number of updates, so no state changes.
         """
         obs = require_tensor(batch.obs)
         noise = fixed_normals(self.streams, self.optimisers["critic"].steps, obs, self.size)

@@ -1,8 +1,8 @@
-"""How tensors of a device are computed with: one `Backend` per device, chosen by `backend_for`.
+"""Implementations of the hot operations: one `Backend` per device, chosen by `backend_for`.
 
-CPU has numba (compiled loops) or NumPy, CUDA has Triton or torch. torch works everywhere and is the readable reference;
-tests run every backend on CPU, Triton by its interpreter. numba and Triton are optional and take a second to load, so
-they are loaded when the first memory is built.
+CPU uses numba (compiled loops) or NumPy, CUDA uses Triton or torch. torch works everywhere and is the readable
+reference; tests run every backend on CPU, Triton in its interpreter. numba and Triton are optional and take a second to
+load, so they are loaded when the first memory is built.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ VARIABLE = "CRYSTALRL_BACKEND"
 
 @dataclass(frozen=True)
 class Backend:
-    """Operations on tensors of one device. None stands for torch's own operations."""
+    """Operations on tensors of one device. None: torch's own operations are used."""
 
     name: str
     tree: TreeKind
     writes: Writes
     streams: ModuleType | None = None
-    """`fill_uniform` and `fill_integers` of NumPy arrays."""
+    """Module with `fill_uniform` and `fill_integers` for NumPy arrays."""
     pairs: Pairs | None = None
     graph: ModuleType | None = None
     """Loops over neighbour lists: `numba_graph`."""
@@ -41,12 +41,12 @@ class Backend:
 
     @property
     def on_host(self) -> bool:
-        """Whether it works on NumPy views, on CPU: then values can be looked at without waiting for a device."""
+        """Whether it works on NumPy views, on CPU: then values can be read without synchronisation."""
         return self.streams is not None
 
 
 def backend_for(device: torch.device) -> Backend:
-    """The backend for tensors of a device, by CRYSTALRL_BACKEND."""
+    """The backend for tensors of a device; the environment variable CRYSTALRL_BACKEND can select one."""
     wanted = os.environ.get(VARIABLE, "auto")
     if wanted != "auto" and wanted not in _BUILD:
         raise ValueError(f"{VARIABLE}: wanted auto or one of {', '.join(_BUILD)}, got {wanted!r}")

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """`torch.zeros`; on CPU in NumPy's memory, which asks the system for large pages: scattered reads miss less."""
+    """`torch.zeros`; on CPU allocated by NumPy, which requests huge pages: scattered reads then miss the TLB less."""
     if device.type != "cpu":
         return torch.zeros(shape, dtype=dtype, device=device)
     return torch.from_numpy(np.empty(shape, str(dtype).removeprefix("torch."))).zero_()

@@ -1,4 +1,4 @@
-"""Sum trees on CPU: tensors in, tensors out, and in between the loops of `numba_tree` or `numpy_tree`."""
+"""Sum trees on CPU: tensors in and out, computed by the loops of `numba_tree` or `numpy_tree`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CpuTree:
         self._loops.update_sums(self._tree, slots.numpy(), weight.numpy(), label.numpy())
 
     def set_one(self, slot: int, weight: float, label: int) -> None:
-        """`set` of one slot of the only lane; its generation rises."""
+        """`set` of one slot of the only lane; increases its generation."""
         self._loops.update_one(self._tree, slot, weight, label)
 
     def commit(self, slots: Tensor, rule: Rule, columns: SlotColumns | None, c: Tensor | None) -> None:

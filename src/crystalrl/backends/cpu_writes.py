@@ -1,4 +1,4 @@
-"""Slots on CPU, through NumPy, which costs less per call than torch."""
+"""Writes to slots on CPU, through NumPy, which costs less per call than torch."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from crystalrl.backends.protocols import ColumnArrays
 
 
 def write_columns(columns: ColumnArrays, lane: Any, slot: Any, new: tuple[Any, Any, Any]) -> None:
-    """Columns of new = (c, birth, environment) in slots of lanes: integers, or arrays [K] of integers."""
+    """Write new = (c, birth, environment) to slots of lanes: integers, or arrays [K] of integers."""
     c, birth, env = new
     columns.floats[:, lane, slot] = 0.0
     columns.floats[0, lane, slot] = c
     columns.bytes[:, lane, slot] = 0
     columns.birth[lane, slot] = birth
-    columns.updated[lane, slot] = columns.clock[lane].astype(np.int32)  # wraps
+    columns.updated[lane, slot] = columns.clock[lane].astype(np.int32)  # wraps around
     if columns.env.size:
         columns.env[lane, slot] = env
 

@@ -1,8 +1,8 @@
 """Numba loops over neighbour lists, and searches through the graph they form. See `memory.neighbours.refine`.
 
-graph = (lists i32[N, K], start i64[N + 1], reverse i32[M]): the lists of the slots reverse[start[j]:start[j + 1]], the
-reverse neighbours of slot j, name it.
-space = (points [N, D], states [N, D], scale f32[D]): the list of slot i names states near point i.
+graph = (lists i32[N, K], start i64[N + 1], reverse i32[M]): reverse[start[j]:start[j + 1]] are the reverse neighbours
+of slot j, the slots whose lists contain it.
+space = (points [N, D], states [N, D], scale f32[D]): the list of slot i contains states near point i.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _squared_distance(point: Any, states: Any, j: int, scale: Any) -> Any:
 
 @jit
 def _keep_if_near(names: Any, far: Any, pending: Any, held: int, j: int, apart: Any) -> int:
-    """Put slot j into names, nearest first, if it is near enough; the number of names then."""
+    """Insert slot j into names, nearest first, if it is near enough; returns the new number of names."""
     if held == len(names) and apart >= far[held - 1]:
         return held
     at = min(held, len(names) - 1)
@@ -81,9 +81,9 @@ def search(graph: Any, space: Any, slots: Any, starts: Any, limits: Any, out: An
     """Greedy graph search: states nearest to the points of slots i64[P] → out i32[P, R], nearest first, −1 for none;
     never the slot itself.
 
-    It begins with starts i32[P, T] (−1: none) and, if `own`, with the slot itself, and expands the nearest state not
-    yet expanded: it visits the members of up to `few` lists that name it. It ends when every state found is expanded,
-    or after `most` visits. limits = (most, few, turn, own); which lists come first changes with the turn.
+    It starts from starts i32[P, T] (−1: none) and, if `own`, from the slot itself, and expands the nearest state not
+    yet expanded: it visits the members of up to `few` lists that contain it. It ends when every state found is
+    expanded, or after `most` visits. limits = (most, few, turn, own); `turn` changes which lists come first.
     """
     lists, start, reverse = graph
     points, states, scale = space
@@ -126,11 +126,11 @@ def search(graph: Any, space: Any, slots: Any, starts: Any, limits: Any, out: An
 
 @jit
 def insert(graph: Any, space: Any, new: Any, hints: Any) -> None:
-    """Offer slots new i64[P] to the lists that name their hints i32[P, T] (−1: none); each list keeps the nearest.
+    """Offer slots new i64[P] to the lists that contain their hints i32[P, T] (−1: none); each list keeps the nearest.
 
-    A list takes no slot that is farther than its last, even if it has room. So it names the nearest ones, however many
-    it has lost, and its length says when to renew it. Lists change, the rest of the graph does not: new slots are not
-    found through one another.
+    A list accepts no slot farther than its last, even if it has room. So it holds the nearest ones, however many it has
+    lost, and its length shows when to renew it. Only the lists change, not the reverse neighbours: new slots are not
+    found through each other.
     """
     lists, start, reverse = graph
     points, states, scale = space

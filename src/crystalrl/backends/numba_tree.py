@@ -1,6 +1,6 @@
 """The hot loops on CPU, compiled by numba: random numbers, and sum trees as NumPy arrays.
 
-Each function has a twin of the same name in `numpy_tree`; tests compare the two on the same random numbers.
+`numpy_tree` has the same functions; tests compare the two on the same random numbers.
 
 tree = (weight f32[L, N], label u8[L, N or 0], sums f64[L, S, M], generations i32[L, N, 2], offsets i64[levels]), as in
 `TreeTensors`.
@@ -18,7 +18,7 @@ from crystalrl.backends.protocols import BELOW_ONE, UNLABELLED, Weighting
 from crystalrl.backends.splitmix import GOLDEN, MIX_1, MIX_2
 
 TOP = 1
-"""Most nodes of the highest level: a draw begins at a single root."""
+"""Maximum number of nodes of the highest level: a draw starts at a single root."""
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 golden, mix_1, mix_2 = np.uint64(GOLDEN), np.uint64(MIX_1), np.uint64(MIX_2)
@@ -89,8 +89,8 @@ def holds(label: Any, generations: Any, slot: Any) -> bool:
 def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
     """Draw one slot per uniform f64[L, B] from its stratum u8[L, B]; slot i64 and share f64 [L, B] are written.
 
-    Level by level for the whole batch, not draw by draw: then the cache misses of different draws overlap. Children are
-    counted without a branch, because where a draw falls cannot be predicted.
+    Level by level for the whole batch, not draw by draw, so that cache misses of different draws overlap. Children are
+    counted without branches, which would be mispredicted.
     """
     weight, label, sums, generations, offsets = tree
     size, labelled = uniform.shape[1], label.shape[1] > 0
@@ -128,7 +128,7 @@ def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> Non
 
 @jit
 def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: Any, slot: Any, out: Any) -> None:
-    """Draw, and weigh: out f32[L, B] = (count·share)^(−β) divided by the lane's largest, times the gate.
+    """Draw, and compute weights: out f32[L, B] = (count·share)^(−β) divided by the lane's largest, times the gate.
 
     random = (key u64[L], tick u64); count f64[L, S], beta f64[L, 1]; gate = (c f32[L, N], power f64[L, 1], floor
     f64[L, 1]): max((1 − c)^power, floor), or 1 if c is empty.
@@ -186,7 +186,7 @@ def update_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
                 label[lane, i] = new_label[lane, b]
         for level in range(len(offsets)):
             nodes = (offsets[level] - offsets[level - 1]) // ARITY
-            if level > 0 and nodes * strata <= size:  # the whole level costs less
+            if level > 0 and nodes * strata <= size:  # recomputing the whole level costs less
                 for s in range(strata):
                     for k in range(nodes):
                         _sum_nodes(tree, level, lane, s, k)
@@ -207,7 +207,7 @@ def update_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
 
 @jit
 def update_one(tree: Any, slot: int, value: float, new: int) -> None:
-    """Set weight and label of one slot of the only lane, raise its generation, and recompute the sums above."""
+    """Set weight and label of one slot of the only lane, increase its generation, and recompute the sums above."""
     weight, label, sums, generations, offsets = tree
     old = np.uint8(new)
     generations[0, slot, 0] += 1

@@ -1,4 +1,4 @@
-"""NumPy twins of `numba_tree`, for machines without numba: the same functions, the same arguments.
+"""The functions of `numba_tree` in NumPy, for machines without numba.
 
 NumPy costs time per call rather than per element. So a draw takes a running sum over the lowest level of at most TOP
 nodes, searches it, and descends from there. Slots are the same as with numba for the same uniforms, unless a uniform is
@@ -18,14 +18,14 @@ from crystalrl.backends.splitmix import GOLDEN, MIX_1, MIX_2, mix_int
 ARITY = 16
 """Children of a node."""
 TOP = 4096
-"""Most nodes of the highest level: up to here a running sum costs less than descending one more level."""
+"""Maximum number of nodes of the highest level: up to here a running sum costs less than one more level."""
 
 golden, mix_1, mix_2 = np.uint64(GOLDEN), np.uint64(MIX_1), np.uint64(MIX_2)
 s30, s27, s31, s11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 
 
 def _mix(x: Any) -> Any:
-    """In place."""
+    """The SplitMix64 output function, in place."""
     x ^= x >> s30
     x *= mix_1
     x ^= x >> s27
@@ -49,7 +49,7 @@ def fill_integers(key: Any, tick: Any, count: Any, out: Any) -> None:
 
 def examine(slot: Any, error: Any, magnitude: Any) -> Any:
     np.abs(error, out=magnitude)
-    return slot.min(), slot.max(), bool(magnitude.max() < np.inf)  # NaN spreads to the largest
+    return slot.min(), slot.max(), bool(magnitude.max() < np.inf)  # the maximum is NaN if any value is
 
 
 def below(slot: Any, number: Any) -> bool:
@@ -101,10 +101,10 @@ def _search(running: Any, rest: Any, row: Any) -> Any:
 
 
 def _choose(members: Any, node: Any, rest: Any) -> tuple[Any, Any]:
-    """The child of `node` [K] in whose interval `rest` falls, and what remains of `rest` inside it; members [K, arity].
+    """The child of `node` [K] in whose interval `rest` falls, and the remainder of `rest` in it; members [K, arity].
 
-    `rest` is first brought below the sum of the members, from which rounding may have lifted it; so the first running
-    sum above it exists and belongs to a member of positive weight.
+    Rounding may have raised `rest` to the sum of the members or above, so it is first clamped below it. Then the first
+    running sum above it exists and belongs to a member of positive weight.
     """
     size = len(members)
     running = np.zeros((ARITY + 1, size))
@@ -144,19 +144,21 @@ def update_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
     if strata > 1:
         label.reshape(-1)[flat] = new_label
         leaves = leaves * (_family(label, flat // ARITY) == np.arange(strata)[:, None, None])
-    first = np.arange(lanes * strata).reshape(lanes, strata).T[..., None] * nodes  # of each stratum and lane: [S, L, 1]
+    first = (
+        np.arange(lanes * strata).reshape(lanes, strata).T[..., None] * nodes
+    )  # first node of each stratum and lane: [S, L, 1]
     node = slot // ARITY
     values[first + node] = _in_order(leaves)
     for below, offset in pairwise(offsets.tolist()):
         node = node // ARITY
-        if offset - below <= ARITY * slot.shape[1]:  # no more nodes than slots: the whole level costs less
+        if offset - below <= ARITY * slot.shape[1]:  # no more nodes than slots: recomputing the whole level costs less
             _update_level(sums, below, offset)
         else:
             values[first + offset + node] = _in_order(_family(sums, (first + below) // ARITY + node))
 
 
 def _flat(slot: Any, width: int) -> Any:
-    """Where slots [L, B] lie in a flat array of lanes of such a width."""
+    """Positions of slots [L, B] in a flat array of lanes of this width."""
     return slot if len(slot) == 1 else slot + _lanes(slot) * width
 
 
@@ -166,13 +168,13 @@ def _lanes(slot: Any) -> Any:
 
 
 def _family(values: Any, family: Any) -> Any:
-    """Members float64[arity, S, L, B] of families [S, L, B] or [L, B], numbered over all rows of `values`."""
+    """Children float64[arity, S, L, B] of nodes [S, L, B] or [L, B], numbered over all rows of `values`."""
     members = values.reshape(-1, ARITY).take(family.reshape(-1), axis=0)
     return members.T.astype(np.float64, order="C").reshape(ARITY, -1, *family.shape[-2:])
 
 
 def _in_order(children: Any) -> Any:
-    """Sum over the first axis in order, as numba adds; a single column would be summed by halves."""
+    """Sum over the first axis in order, like numba; NumPy would sum a single column pairwise."""
     if children[0].size == 1:
         return np.add.accumulate(children, axis=0)[-1]
     return np.add.reduce(children, axis=0)

@@ -1,6 +1,6 @@
 """The parts of a backend, and the data they work on.
 
-Letters: L lanes, N slots, S strata, B draws in a batch, M new experiences in one call.
+Axes: L lanes, N slots, S strata, B draws in a batch, M new experiences in one call.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ BELOW_ONE = 1 - 2.0**-53
 
 
 class Weighting(IntEnum):
-    """How the draw weight of a slot is made in a stratum; base = (|TD error| + ε)^exponent."""
+    """How the draw weights of a stratum are computed; base = (|TD error| + ε)^exponent."""
 
     BASE = 0
     BASE_ROOT_C = 1
     """base · √c."""
     C = 2
-    """c, whatever the error."""
+    """c, independent of the error."""
 
 
 class TreeTensors(NamedTuple):
-    """The tensors of a sum tree; N′ is N rounded up to whole families, with at least one spare slot.
+    """The tensors of a sum tree; N′ is N rounded up to a multiple of the arity, with at least one spare slot.
 
     weight float32[L, N′]; label uint8[L, N′], or [L, 0] with a single stratum; sums float64[L, S, nodes], level by
     level; generations int32[L, N′, 2]: that of the slot, and that of its last draw or −1.
@@ -43,9 +43,9 @@ class TreeTensors(NamedTuple):
     sums: Tensor
     generations: Tensor
     offsets: tuple[int, ...]
-    """Where each level begins in `sums`; the leaves' parents come first."""
+    """Offset of each level in `sums`; the parents of the leaves come first."""
     slots: int
-    """N."""
+    """N, the number of slots."""
 
 
 class ColumnArrays(NamedTuple):
@@ -64,30 +64,30 @@ class ColumnArrays(NamedTuple):
 
 @dataclass(frozen=True)
 class SlotColumns:
-    """What a ledger of several strata keeps for each slot, next to the tree; `commit` writes it.
+    """The data of a ledger with several strata for each slot, in addition to the tree; `commit` writes them.
 
     The last axis of a column is N + 1: the last entry is spare, for writes that are skipped.
     """
 
     floats: Tensor
-    """float32[F, L, N + 1]: c, then columns that begin at 0."""
+    """float32[F, L, N + 1]: c, then columns that start at 0."""
     bytes: Tensor
-    """uint8[2, L, N + 1]: columns that begin at 0."""
+    """uint8[2, L, N + 1]: columns that start at 0."""
     birth: Tensor
-    """int64[L, N + 1]: number of the experience in its lane."""
+    """int64[L, N + 1]: arrival number of the experience in its lane."""
     updated: Tensor
-    """int32[L, N + 1]: the clock when it was stored; it wraps."""
+    """int32[L, N + 1]: the clock when the experience was stored; wraps around."""
     env: Tensor
-    """[L, N + 1]: environment that it came from; or empty."""
+    """[L, N + 1]: environment that the experience came from; may be empty."""
     clock: Tensor
-    """int64[L]."""
+    """int64[L]: environment steps or consolidations so far."""
     number: Tensor
     """int64[L]: experiences stored so far."""
     filled: Tensor
     """float64[L, S]: occupied slots of each stratum."""
     enter: Tensor
-    """float32[S − 1, L, 1], ascending: a new experience belongs to the stratum whose thresholds c is above; infinite:
-    all belong to the first."""
+    """float32[S − 1, L, 1], ascending thresholds of c: the stratum of a new experience is the number of thresholds
+    below its c. Infinite: all belong to the first."""
     n_step: int
     """New experiences of one environment in one call."""
 
@@ -98,7 +98,7 @@ class SlotColumns:
 
     @cached_property
     def arrays(self) -> ColumnArrays:
-        """Of tensors on CPU."""
+        """The columns as NumPy views; on CPU only."""
         return ColumnArrays(*(tensor.numpy() for tensor in self.tensors))
 
 
@@ -135,19 +135,19 @@ class Rule(Protocol):
 
 
 class RandomStreams(Protocol):
-    """Where draws get their random numbers; see `crystalrl.random.Streams`."""
+    """The source of random numbers for draws; see `crystalrl.random.Streams`."""
 
     keys: Tensor
-    """int64[streams, L]."""
+    """int64[streams, L]: key of each stream."""
     ticks: Tensor
-    """int64[streams]."""
+    """int64[streams]: tick of each stream."""
 
     def advance(self, stream: int) -> tuple[NDArray[np.uint64], np.uint64]: ...
     def uniform(self, stream: int, size: int) -> Tensor: ...
 
 
 class TreeOperations(Protocol):
-    """What a `SumTree` does with its tensors; documented there."""
+    """The operations of a `SumTree` on its tensors; documented there."""
 
     def sample(
         self, streams: RandomStreams, stream: int, stratum: Tensor, count: Tensor, beta: Tensor, gate: Gate
@@ -169,27 +169,27 @@ class TreeKind:
     arity: int
     """Children of a node."""
     top: int
-    """Most nodes of the highest level, over which a draw takes a running sum."""
+    """Maximum number of nodes of the highest level, over which a draw takes a running sum."""
     ordered: bool
     """Whether children are always added in the same order, so that a rebuild changes no bit."""
 
 
 class Writes(Protocol):
-    """What a memory does to its slots outside the tree."""
+    """The operations of a memory on its slots outside the tree."""
 
     def allocate(self, valid: Tensor, counter: Tensor, slots: int, queue: Tensor | None = None) -> Tensor:
-        """Slots int64[L, M] for what is valid bool[L, M], else −1: the next of the ring of `slots`, or the next
-        entries of queue int32[L, N]; counter int64[L] counts them."""
+        """Slots int64[L, M] where valid bool[L, M], else −1: the next of a ring of `slots`, or the next entries of
+        queue int32[L, N]; counter int64[L] counts the slots allocated so far."""
 
     def store_rows(self, rows: Tensor, slots: Tensor, out: Tensor) -> None:
-        """Rows int64[L, M, W] to slots int64[L, M] of out int64[L · stride, W]; a negative slot is skipped.
+        """Write rows int64[L, M, W] to slots int64[L, M] of out int64[L · stride, W]; a negative slot is skipped.
 
         Unless the backend is on the host, the last row of each lane is spare.
         """
 
     def magnitude(self, error: Tensor, slots: Tensor, capacity: int, corrupt: Tensor) -> Tensor:
-        """|error| float32 of error and slots [L, B]; errors that are not finite and unknown slots raise ValueError on
-        the host, elsewhere they set `corrupt` (bool)."""
+        """|error| float32[L, B]. Errors that are not finite and unknown slots [L, B] raise ValueError on the host, and
+        set `corrupt` (bool) elsewhere."""
 
     def below(self, slots: Tensor, number: Tensor | NDArray[np.int64]) -> bool:
         """Whether all slots int64[L, B] are less than their lane's number int64[L]."""
@@ -197,12 +197,12 @@ class Writes(Protocol):
     def strength(
         self, c: Tensor, flags: Tensor, slots: Tensor, kappa: Tensor, exponent: Tensor, evaluated: int
     ) -> Tensor:
-        """κ·c^p float32[L, B] of slots int64[L, B], 0 where the flag is missing; c and flags [L, N] of one stride."""
+        """κ·c^p float32[L, B] of slots int64[L, B], 0 where the flag is missing; c and flags [L, N], of one stride."""
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Kernels over all pairs of experiences; see `numba_pairs`."""
+    """Kernels over all pairs of experiences; documented in `numba_pairs`."""
 
     nearest: Callable[..., tuple[Tensor, Tensor]]
     tally: Callable[..., Tensor]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 GOLDEN = 0x9E3779B97F4A7C15
-"""Step of the sequence that is hashed."""
+"""Step of the Weyl sequence that is hashed."""
 MIX_1, MIX_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 """Factors of the output function."""
 MASK = (1 << 64) - 1

@@ -1,4 +1,4 @@
-"""Sum trees by torch's own operations: the readable reference, and what CUDA uses without Triton.
+"""Sum trees in plain torch: the readable reference, used on CUDA without Triton.
 
 torch costs time per call rather than per element. So a draw takes a running sum over the lowest level of at most TOP
 nodes, searches it, and descends from there.
@@ -23,7 +23,7 @@ from crystalrl.backends.torch_writes import write_columns
 ARITY = 64
 """Children of a node."""
 TOP = 4096
-"""Most nodes of the highest level: up to here a running sum costs less than descending one more level."""
+"""Maximum number of nodes of the highest level: up to here a running sum costs less than one more level."""
 
 
 class TorchTree:
@@ -43,7 +43,7 @@ class TorchTree:
         return slots, (weight / weight.amax(-1, keepdim=True)).to(torch.float32) * gate.factor(slots)
 
     def draw(self, uniform: Tensor, stratum: Tensor) -> tuple[Tensor, Tensor]:
-        lane, stratum = self._lane, stratum.long()  # torch takes uint8 for a mask
+        lane, stratum = self._lane, stratum.long()  # torch would treat uint8 as a mask
         running = self.sums[:, :, self.offsets[-1] :].cumsum(-1)
         total = running[:, 0, -1:] if self.strata == 1 else running[lane, stratum, -1]
         node, rest = _locate(running, uniform * total, stratum, lane)
@@ -69,7 +69,7 @@ class TorchTree:
             rule.error.scatter_(1, torch.where(kept, slots, rule.error.shape[1] - 1), magnitude)
 
     def _without_stale(self, slots: Tensor) -> Tensor:
-        """Slots int64[L, B], −1 where one was rewritten since it was drawn; their draws are then answered."""
+        """Slots int64[L, B], −1 where a slot was rewritten since it was drawn. Forgets the draws of these slots."""
         generation, drawn = self.generations[self._lane, slots].unbind(-1)
         self.generations[:, :, 1].scatter_(1, slots, -1)
         return torch.where((drawn < 0) | (drawn == generation), slots, -1)
@@ -123,7 +123,7 @@ def or_spare(slots: Tensor, width: int) -> Tensor:
 
 
 def bump(generations: Tensor, slots: Tensor) -> None:
-    """Raise the generation of slots int64[L, B]; a negative slot is skipped."""
+    """Increase the generation of slots int64[L, B]; a negative slot is skipped."""
     at = or_spare(slots, generations.shape[1])
     generations[:, :, 0].scatter_add_(1, at, torch.ones_like(slots, dtype=torch.int32))
 
@@ -141,7 +141,7 @@ def _children(values: Tensor, row: Tensor, offset: int, node: Tensor) -> Tensor:
 
 
 def _locate(running: Tensor, rest: Tensor, stratum: Tensor, lane: Tensor) -> tuple[Tensor, Tensor]:
-    """Node of the highest level in whose interval `rest` [L, B] falls, and what remains of `rest` inside it.
+    """Node of the highest level in whose interval `rest` [L, B] falls, and the remainder of `rest` in it.
 
     running float64[L, S, nodes]: running sums of that level.
     """
@@ -153,10 +153,10 @@ def _locate(running: Tensor, rest: Tensor, stratum: Tensor, lane: Tensor) -> tup
 
 
 def _choose(children: Tensor, rest: Tensor) -> tuple[Tensor, Tensor]:
-    """The child in whose interval `rest` falls, and what remains of `rest` inside it.
+    """The child in whose interval `rest` falls, and the remainder of `rest` in it.
 
-    Rounding may have lifted `rest` to the sum of the children or above; it is first brought below. So the first running
-    sum above it exists and belongs to a child of positive weight.
+    Rounding may have raised `rest` to the sum of the children or above, so it is first clamped below it. Then the first
+    running sum above it exists and belongs to a child of positive weight.
     """
     running = children.cumsum(-1)
     rest = torch.minimum(rest, running[..., -1] * BELOW_ONE)

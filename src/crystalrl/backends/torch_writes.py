@@ -1,4 +1,4 @@
-"""Slots by torch's own operations: the readable reference, and what CUDA uses without Triton."""
+"""Writes to slots in plain torch: the readable reference, used on CUDA without Triton."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def store_rows(rows: Tensor, slots: Tensor, out: Tensor) -> None:
 
 
 def magnitude(error: Tensor, slots: Tensor, capacity: int, corrupt: Tensor) -> Tensor:
-    """See `Writes`; slots are not looked at."""
+    """See `Writes`; slots are not checked."""
     magnitude = error.abs().to(torch.float32)
     corrupt |= ~torch.isfinite(magnitude).all()
     return magnitude
@@ -50,9 +50,9 @@ def pull(c: Tensor, flags: Tensor, kappa: Tensor, exponent: Tensor, evaluated: i
 
 
 def write_columns(columns: SlotColumns, slots: Tensor, label: Tensor, c: Tensor | None) -> Tensor:
-    """Columns and counts of new experiences of crystallization c float32[L, 1 or M] in slots int64[L, M].
+    """Write columns and counts of new experiences with crystallization c float32[L, 1 or M] in slots int64[L, M].
 
-    label uint8[L, N′] are the labels before. Returns their strata uint8[L, M].
+    label uint8[L, N′]: the labels before. Returns the strata uint8[L, M] of the new experiences.
     """
     kept, spare = slots >= 0, columns.birth.shape[1] - 1
     at = torch.where(kept, slots, spare)

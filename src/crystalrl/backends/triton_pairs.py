@@ -1,7 +1,7 @@
-"""Triton twins of what looks at all pairs of experiences, for CUDA.
+"""Computations over all pairs of experiences on CUDA, with Triton.
 
-What torch does in some forty passes over matrices [L, R, N] is here one pass over their tiles, which never leave the
-registers: distances by differences in float32, exact like those on CPU.
+torch needs about forty passes over matrices [L, R, N]; here it is one pass over tiles that stay in registers. Distances
+are computed from differences in float32, as on CPU.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from crystalrl.backends.triton_tree import on
 
 ROWS, COLUMNS, WIDE = 16, 64, 128
 FAR = tl.constexpr(0x7F800000 << 32)
-"""Key of what is not there: an infinite distance."""
+"""Key of a missing entry: an infinite distance."""
 
 
 @triton.jit
-def _apart(
+def _distances(
     query, state, action, context, rows, columns, lane, slots, size, actions,
     DISCRETE: tl.constexpr, CONTEXT: tl.constexpr, SUM: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Distance of rows of `query` [L, D, N] and columns of `state`; with actions the larger of both (SUM: their sum);
-    infinite between different discrete actions or contexts, and to oneself."""
+    """Distances of rows of `query` [L, D, N] to columns of `state`; with actions, the larger of both (SUM: their sum);
+    infinite between different discrete actions or contexts, and from a slot to itself."""
     there, here = columns < slots, rows < slots
     squared = tl.zeros((ROWS, COLUMNS), tl.float32)
     for d in range(size):
         at = (lane * size + d) * slots
         mine, theirs = tl.load(query + at + rows, here, 0.0), tl.load(state + at + columns, there, 0.0)
         squared += (mine[:, None] - theirs[None, :]) * (mine[:, None] - theirs[None, :])
-    apart = tl.sqrt_rn(squared)
+    distance = tl.sqrt_rn(squared)
     if actions > 0:
-        acted = tl.zeros((ROWS, COLUMNS), tl.float32)
+        action_squared = tl.zeros((ROWS, COLUMNS), tl.float32)
         for d in range(actions):
             at = (lane * actions + d) * slots
             mine, theirs = tl.load(action + at + rows, here, 0.0), tl.load(action + at + columns, there, 0.0)
-            acted += (mine[:, None] - theirs[None, :]) * (mine[:, None] - theirs[None, :])
+            action_squared += (mine[:, None] - theirs[None, :]) * (mine[:, None] - theirs[None, :])
         if SUM:
-            apart += tl.where(acted > 0, 2**0.5, 0.0) if DISCRETE else tl.sqrt_rn(acted)
+            distance += tl.where(action_squared > 0, 2**0.5, 0.0) if DISCRETE else tl.sqrt_rn(action_squared)
         elif DISCRETE:
-            apart = tl.where(acted > 0, float("inf"), apart)
+            distance = tl.where(action_squared > 0, float("inf"), distance)
         else:
-            apart = tl.maximum(apart, tl.sqrt_rn(acted))
+            distance = tl.maximum(distance, tl.sqrt_rn(action_squared))
     if CONTEXT:
         mine = tl.load(context + lane * slots + rows, here, 0)
         theirs = tl.load(context + lane * slots + columns, there, 0)
-        apart = tl.where(mine[:, None] != theirs[None, :], float("inf"), apart)
-    return tl.where(rows[:, None] == columns[None, :], float("inf"), apart)
+        distance = tl.where(mine[:, None] != theirs[None, :], float("inf"), distance)
+    return tl.where(rows[:, None] == columns[None, :], float("inf"), distance)
 
 
 @triton.jit
@@ -56,9 +56,7 @@ def _tally(
     state, action, context, reward, order, marks, epsilon, delta_r, out, slots, size, actions, lanes,
     SINCE: tl.constexpr, DISCRETE: tl.constexpr, CONTEXT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """out float32[6, L, N]: of what lies within ε, count, sum of rewards, differing, new of the fresh; count and sum of
-    rewards of the others. SINCE: fresh is what is as new as the oldest liquid one, else all. marks uint8[L, N]: 1
-    occupied, 2 liquid, 4 new."""
+    """out float32[6, L, N]: see `numba_pairs.tally`. marks uint8[L, N]: 1 occupied, 2 liquid, 4 new."""
     lane = tl.program_id(1).to(tl.int64)
     rows, base = tl.program_id(0) * ROWS + tl.arange(0, ROWS), lane * slots
     here = rows < slots
@@ -71,70 +69,69 @@ def _tally(
             there = columns < slots
             mark = tl.load(marks + base + columns, there, 0)
             arrived = tl.load(order + base + columns, there, 0.0)
-            apart = _apart(
+            distance = _distances(
                 state, state, action, context, rows, columns, lane, slots, size, actions,
                 DISCRETE, CONTEXT, not SINCE, ROWS, COLUMNS,
             )  # fmt: skip
-            liquid = (apart <= near) & ((mark & 3) == 3)[None, :]
+            liquid = (distance <= near) & ((mark & 3) == 3)[None, :]
             oldest = tl.minimum(oldest, tl.where(liquid, arrived[None, :], float("inf")))
         since = tl.min(oldest, 1)
-    fresh_count = tl.zeros((ROWS, COLUMNS), tl.float32)
-    fresh_sum, fresh_against, fresh_new = fresh_count, fresh_count, fresh_count
-    elder_count, elder_sum = fresh_count, fresh_count
+    recent_count = tl.zeros((ROWS, COLUMNS), tl.float32)
+    recent_sum, recent_differing, recent_new = recent_count, recent_count, recent_count
+    older_count, older_sum = recent_count, recent_count
     for start in range(0, slots, COLUMNS):
         columns = start + tl.arange(0, COLUMNS)
         there = columns < slots
         mark = tl.load(marks + base + columns, there, 0)
         arrived, theirs = tl.load(order + base + columns, there, 0.0), tl.load(reward + base + columns, there, 0.0)
-        apart = _apart(
+        distance = _distances(
             state, state, action, context, rows, columns, lane, slots, size, actions,
             DISCRETE, CONTEXT, not SINCE, ROWS, COLUMNS,
         )  # fmt: skip
-        within = (apart <= near) & ((mark & 1) == 1)[None, :]
-        fresh = within & (arrived[None, :] >= since[:, None])
-        elder = within & (arrived[None, :] < since[:, None])
-        against = tl.abs(mine[:, None] - theirs[None, :]) > differ
-        fresh_count += tl.where(fresh, 1.0, 0.0)
-        fresh_sum += tl.where(fresh, theirs[None, :], 0.0)
-        fresh_against += tl.where(fresh & against, 1.0, 0.0)
-        fresh_new += tl.where(fresh & ((mark & 4) == 4)[None, :], 1.0, 0.0)
-        elder_count += tl.where(elder, 1.0, 0.0)
-        elder_sum += tl.where(elder, theirs[None, :], 0.0)
+        within = (distance <= near) & ((mark & 1) == 1)[None, :]
+        recent = within & (arrived[None, :] >= since[:, None])
+        older = within & (arrived[None, :] < since[:, None])
+        differing = tl.abs(mine[:, None] - theirs[None, :]) > differ
+        recent_count += tl.where(recent, 1.0, 0.0)
+        recent_sum += tl.where(recent, theirs[None, :], 0.0)
+        recent_differing += tl.where(recent & differing, 1.0, 0.0)
+        recent_new += tl.where(recent & ((mark & 4) == 4)[None, :], 1.0, 0.0)
+        older_count += tl.where(older, 1.0, 0.0)
+        older_sum += tl.where(older, theirs[None, :], 0.0)
     step = lanes * slots.to(tl.int64)
     at = out + base + rows
-    tl.store(at, tl.sum(fresh_count, 1), here)
-    tl.store(at + step, tl.sum(fresh_sum, 1), here)
-    tl.store(at + 2 * step, tl.sum(fresh_against, 1), here)
-    tl.store(at + 3 * step, tl.sum(fresh_new, 1), here)
-    tl.store(at + 4 * step, tl.sum(elder_count, 1), here)
-    tl.store(at + 5 * step, tl.sum(elder_sum, 1), here)
+    tl.store(at, tl.sum(recent_count, 1), here)
+    tl.store(at + step, tl.sum(recent_sum, 1), here)
+    tl.store(at + 2 * step, tl.sum(recent_differing, 1), here)
+    tl.store(at + 3 * step, tl.sum(recent_new, 1), here)
+    tl.store(at + 4 * step, tl.sum(older_count, 1), here)
+    tl.store(at + 5 * step, tl.sum(older_sum, 1), here)
 
 
 @triton.jit
 def _nearest(
-    query, state, action, context, allowed, asked, index, out, slots, size, actions, count, k,
+    query, state, action, context, allowed, queried, index, out, slots, size, actions, count, k,
     DISCRETE: tl.constexpr, CONTEXT: tl.constexpr, KEPT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """index int64[L, R, k] and out float32[L, R, k]: the k nearest of the allowed columns uint8[L, N] to each asked row
-    int64[R], and their distances; infinite where there is none.
+    """index int64[L, R, k] and out float32[L, R, k]: the k nearest of the allowed columns uint8[L, N] to each queried
+    row int64[R], and their distances; infinite where there is none.
 
-    The nearest KEPT so far are integers, the bits of the distance before the column; those of a tile are merged with
-    them.
+    The KEPT nearest so far are int64 keys: the bits of the distance, then the column. Those of each tile are merged.
     """
     lane = tl.program_id(1).to(tl.int64)
     place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     real = place < count
-    rows = tl.load(asked + place, real, 0)
+    rows = tl.load(queried + place, real, 0)
     best = tl.full((ROWS, KEPT), FAR, tl.int64)
     for start in range(0, slots, COLUMNS):
         columns = start + tl.arange(0, COLUMNS)
         there = tl.load(allowed + lane * slots + columns, columns < slots, 0) != 0
-        apart = _apart(
+        distance = _distances(
             query, state, action, context, rows, columns, lane, slots, size, actions,
             DISCRETE, CONTEXT, False, ROWS, COLUMNS,
         )  # fmt: skip
-        key = (apart.to(tl.int32, bitcast=True).to(tl.int64) << 32) | columns[None, :]
-        key = tl.where(there[None, :] & (apart < float("inf")), key, FAR)
+        key = (distance.to(tl.int32, bitcast=True).to(tl.int64) << 32) | columns[None, :]
+        key = tl.where(there[None, :] & (distance < float("inf")), key, FAR)
         if tl.min(tl.min(key, 1) - tl.max(best, 1)) < 0:
             some = -tl.topk(-key, KEPT)
             best = -tl.topk(-tl.reshape(tl.join(best, some), (ROWS, 2 * KEPT)), KEPT)
@@ -146,30 +143,30 @@ def _nearest(
 
 
 def nearest(
-    query: Tensor, state: Tensor, allowed: Tensor, asked: Tensor, k: int,
+    query: Tensor, state: Tensor, allowed: Tensor, queried: Tensor, k: int,
     action: Tensor | None = None, context: Tensor | None = None, discrete: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The k allowed (bool[L, N]) states [L, N, D] nearest to the asked rows int64[R] of query [L, N, D]: slots int64
-    and distances float32 [L, R, k], infinite where there is none. With actions or contexts only what is alike counts.
+    """The k allowed (bool[L, N]) states [L, N, D] nearest to the queried rows int64[R] of query [L, N, D]: slots int64
+    and distances float32 [L, R, k], infinite for none. The distance includes actions, if given; contexts must match.
     """
     lanes, slots, size = state.shape
-    index = torch.empty(lanes, len(asked), k, dtype=torch.int64, device=query.device)
-    apart = torch.empty(lanes, len(asked), k, device=query.device)
+    index = torch.empty(lanes, len(queried), k, dtype=torch.int64, device=query.device)
+    distance = torch.empty(lanes, len(queried), k, device=query.device)
     kept = max(16, triton.next_power_of_2(k))
     with on(query):
-        _nearest[(triton.cdiv(len(asked), ROWS), lanes)](
-            _turned(query), *_columns(state, action, context), allowed.to(torch.uint8), asked, index, apart,
-            slots, size, 0 if action is None else action.shape[-1], len(asked), k,
+        _nearest[(triton.cdiv(len(queried), ROWS), lanes)](
+            _transposed(query), *_columns(state, action, context), allowed.to(torch.uint8), queried, index, distance,
+            slots, size, 0 if action is None else action.shape[-1], len(queried), k,
             discrete, context is not None, kept, ROWS, max(WIDE, kept),
         )  # fmt: skip
-    return index, apart
+    return index, distance
 
 
 def tally(
     since: bool, state: Tensor, action: Tensor, reward: Tensor, order: Tensor, marks: Tensor, epsilon: Tensor,
     delta_r: Tensor, context: Tensor | None, discrete: bool,
 ) -> Tensor:  # fmt: skip
-    """float32[6, L, N]; see `_tally`."""
+    """float32[6, L, N]; see `numba_pairs.tally`."""
     lanes, slots, size = state.shape
     out = torch.empty(6, lanes, slots, device=state.device)
     with on(state):
@@ -182,11 +179,11 @@ def tally(
 
 
 def _columns(state: Tensor, action: Tensor | None, context: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """As the kernels read them; the state in place of what is not there, which is not read."""
-    state = _turned(state)
-    return state, state if action is None else _turned(action), state if context is None else context.contiguous()
+    """State, action and context as the kernels read them; the state is a placeholder for those not given."""
+    state = _transposed(state)
+    return state, state if action is None else _transposed(action), state if context is None else context.contiguous()
 
 
-def _turned(vectors: Tensor) -> Tensor:
-    """[L, D, N], so that neighbouring slots lie side by side."""
+def _transposed(vectors: Tensor) -> Tensor:
+    """[L, D, N], so that a coordinate of adjacent slots is contiguous."""
     return vectors.transpose(1, 2).contiguous()

@@ -15,7 +15,7 @@ from crystalrl.backends.triton_tree import SIZES, Tree, arity, at_once, level_no
 
 golden, mix_1, mix_2 = tl.constexpr(signed(GOLDEN)), tl.constexpr(signed(MIX_1)), tl.constexpr(signed(MIX_2))
 DRAWS = 16
-"""Draws of one program."""
+"""Draws per program."""
 
 
 @triton.jit
@@ -34,7 +34,7 @@ def _uniform(key, tick, element):
 
 @triton.jit
 def _choose(children, rest):
-    """The child [B] of positive weight in whose interval `rest` [B] falls, and what remains of `rest` inside it.
+    """The child [B] of positive weight in whose interval `rest` [B] falls, and the remainder of `rest` in it.
 
     The running sums of a scan may decrease by a rounding error, so counting those passed is not enough.
     """
@@ -121,7 +121,7 @@ def sample(
     tree: Tree, random: tuple[Tensor, Tensor, int], stratum: Tensor, count: Tensor, beta: Tensor,
     gate: tuple[Tensor, Tensor, Tensor],
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """As `numba_tree.sample`; random = (keys i64[streams, L], ticks i64[streams], stream)."""
+    """Like `numba_tree.sample`; random = (keys i64[streams, L], ticks i64[streams], stream)."""
     keys, ticks, stream = random
     c, power, floor = gate
     lanes, size, device = *stratum.shape, stratum.device
@@ -142,7 +142,7 @@ def sample(
 
 
 def draw(tree: Tree, uniform: Tensor, stratum: Tensor) -> tuple[Tensor, Tensor]:
-    """As `numba_tree.descend`: slots int64[L, B] and shares float64[L, B]."""
+    """Like `numba_tree.descend`: slots int64[L, B] and shares float64[L, B]."""
     lanes, size = uniform.shape
     slots, shares = torch.empty_like(uniform, dtype=torch.int64), torch.empty_like(uniform)
     block = at_once(DRAWS, slots)

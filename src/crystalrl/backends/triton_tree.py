@@ -1,9 +1,9 @@
 """Sum trees on CUDA, by Triton: new weights in one launch, a rebuild in one launch per level.
 
-The highest level is one family of 64. Numbers that need double precision are never passed as float arguments, which
-Triton takes as float32.
+The highest level has at most 64 nodes. Numbers that need double precision are never passed as float arguments, because
+Triton takes these as float32.
 
-One program does all writes to a lane's sums: it goes up level by level, and a barrier makes what it wrote on one level
+One program does all writes to a lane's sums: it goes up level by level, and a barrier makes the writes of one level
 visible to the next.
 """
 
@@ -22,17 +22,17 @@ from crystalrl.backends.protocols import UNLABELLED, Rule, Weighting
 ARITY = 64
 """Children of a node."""
 TOP = 64
-"""Most nodes of the highest level."""
+"""Maximum number of nodes of the highest level."""
 arity, shift = tl.constexpr(ARITY), tl.constexpr(6)
 unlabelled = tl.constexpr(UNLABELLED)
 BLOCK, ROWS = 256, 64
-"""Slots that a program reads at once; families that it sums at once."""
+"""Slots that a program reads at once; nodes whose children it sums at once."""
 SIZES = ["slots", "size", "c_stride", "error_stride"]
 """Arguments that a kernel is not specialised for."""
 
 
 class Tree(NamedTuple):
-    """As `TreeTensors`, in the order of the kernels' arguments."""
+    """The tensors of `TreeTensors`, in the order of the kernels' arguments."""
 
     weight: Tensor
     label: Tensor
@@ -46,7 +46,7 @@ class Tree(NamedTuple):
 
     @property
     def shape(self) -> dict[str, int]:
-        """What kernels are compiled for: strata, and levels above the leaves."""
+        """Compile-time arguments of the kernels: strata, and levels above the leaves."""
         size, levels = self.slots // ARITY + 1, 1
         while size > TOP:
             size, levels = -(-size // ARITY), levels + 1
@@ -55,7 +55,7 @@ class Tree(NamedTuple):
 
 @triton.jit
 def to_power(base, exponent):
-    """base^exponent in float64; base ≥ 0, and a base of 0 wants an exponent ≥ 0."""
+    """base^exponent in float64; base ≥ 0, and a base of 0 requires an exponent ≥ 0."""
     value = tl.exp(exponent * tl.log(tl.where(base > 0, base, 1.0)))
     return tl.where(base > 0, value, tl.where(exponent == 0.0, 1.0, 0.0))
 
@@ -71,7 +71,7 @@ def level_nodes(slots, LEVEL: tl.constexpr):
 
 @triton.jit
 def level_offset(slots, LEVEL: tl.constexpr):
-    """Where a level begins in `sums`; each is padded to whole families."""
+    """Offset of a level in `sums`; each is padded to a multiple of the arity."""
     size = slots // arity + 1
     at = size * 0
     for _ in tl.static_range(LEVEL):
@@ -134,8 +134,8 @@ def update_sums(
 
 @triton.jit
 def weigh(base, mark, state, EPSILON: tl.constexpr, ROOTS: tl.constexpr, STATES: tl.constexpr, STRATA: tl.constexpr):
-    """Draw weights float32 of base float32, labels and c; bits of ROOTS and STATES name the strata that weigh base·√c
-    and c, see `Weighting`.
+    """Draw weights float32 from base float32, labels and c; the bits of ROOTS and STATES mark the strata with weights
+    base·√c and c, see `Weighting`.
     """
     value = base
     for s in tl.static_range(STRATA):
@@ -153,8 +153,8 @@ def _learn(
     EPSILON: tl.constexpr, ROOTS: tl.constexpr, STATES: tl.constexpr, BY_C: tl.constexpr,
     STRATA: tl.constexpr, LEVELS: tl.constexpr, B: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
-    """New weights of the drawn slots of a lane, except where a slot was rewritten since, or its error is not finite
-    (which `magnitude` has noted). All generations are read before any draw is marked as answered.
+    """Set new weights of the drawn slots of a lane, except where a slot was rewritten since, or its error is not finite
+    (which `magnitude` has recorded). All generations are read before any draw is forgotten.
     """
     lane = tl.program_id(0).to(tl.int64)
     row = lane * (slots // arity + 1) * arity
@@ -206,7 +206,7 @@ def _set(
 def _build(
     weight, label, sums, slots, LEVEL: tl.constexpr, STRATA: tl.constexpr, LEVELS: tl.constexpr, R: tl.constexpr
 ):  # fmt: skip
-    """All sums of one level."""
+    """Compute all sums of one level."""
     lane, node = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64) * R + tl.arange(0, R)
     live = node < level_nodes(slots, LEVEL)
     if LEVEL == 0:
@@ -216,7 +216,7 @@ def _build(
 
 
 def on(tensor: Tensor) -> AbstractContextManager[Any]:
-    """Triton launches on the current device: make it the tensor's."""
+    """A context in which the tensor's device is current, because Triton launches on the current device."""
     if not tensor.is_cuda or tensor.device.index == torch.cuda.current_device():
         return nullcontext()
     return torch.cuda.device(tensor.device)
@@ -233,7 +233,7 @@ def blocks(slots: Tensor) -> dict[str, int]:
 
 
 def weighting(rule: Rule) -> dict[str, float]:
-    """What kernels are compiled for: how the rule makes weights."""
+    """Compile-time arguments of the kernels: how the rule computes weights."""
     roots, states = (
         sum(1 << stratum for stratum, how in enumerate(rule.weighting) if how == wanted)
         for wanted in (Weighting.BASE_ROOT_C, Weighting.C)
@@ -242,7 +242,7 @@ def weighting(rule: Rule) -> dict[str, float]:
 
 
 def learn(tree: Tree, rule: Rule, slots: Tensor, magnitude: Tensor) -> None:
-    """As `numba_tree.learn`."""
+    """Like `numba_tree.learn`."""
     c, error = rule.c, rule.error
     with on(slots):
         _learn[(tree.lanes,)](
@@ -253,7 +253,7 @@ def learn(tree: Tree, rule: Rule, slots: Tensor, magnitude: Tensor) -> None:
 
 
 def set_weights(tree: Tree, slots: Tensor, weight: Tensor, label: Tensor) -> None:
-    """As `numba_tree.update_sums`, but if a slot occurs twice either of its weights may stay."""
+    """Like `numba_tree.update_sums`, but if a slot occurs twice, either weight may be kept."""
     with on(slots):
         _set[(tree.lanes,)](
             tree.weight, tree.label, tree.sums, tree.slots, slots, weight, label, slots.shape[1],
@@ -262,7 +262,7 @@ def set_weights(tree: Tree, slots: Tensor, weight: Tensor, label: Tensor) -> Non
 
 
 def build_sums(tree: Tree) -> None:
-    """As `numba_tree.build_sums`."""
+    """Like `numba_tree.build_sums`."""
     nodes = tree.slots // ARITY + 1
     with on(tree.weight):
         for level in range(tree.shape["LEVELS"]):

@@ -1,4 +1,4 @@
-"""Slots on CUDA, by Triton: where experiences go, their rows and columns, TD errors and anchors. See `Writes`."""
+"""Writes to slots on CUDA, with Triton: allocation, rows, columns, TD errors and anchor strengths. See `Writes`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZES = ["slots", "size", "words", "stride", "lane_step", "step", "n_step"]
 
 @triton.jit(do_not_specialize=SIZES)
 def _allocate(valid, counter, queue, chosen, slots, size, QUEUE: tl.constexpr, B: tl.constexpr):
-    """The next slots of a ring or of a queue for what is valid, else −1; `counter` counts them."""
+    """The next slots of a ring or of a queue where valid, else −1; `counter` counts them."""
     lane = tl.program_id(0).to(tl.int64)
     first = tl.load(counter + lane)
     for begin in range(0, size, B):
@@ -43,9 +43,9 @@ def _commit(
     EPSILON: tl.constexpr, ROOTS: tl.constexpr, STATES: tl.constexpr,
     STRATA: tl.constexpr, LEVELS: tl.constexpr, B: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
-    """New experiences in the slots of a lane: largest weight, next generation; with COLUMNS also columns and counts.
+    """Register new experiences of a lane: largest weight, next generation; with COLUMNS also columns and counts.
 
-    GIVEN: c is not zero but given; MARKS is a power of two ≥ STRATA.
+    GIVEN: c is given, not zero; MARKS is a power of two ≥ STRATA.
     """
     lane, lanes = tl.program_id(0).to(tl.int64), tl.num_programs(0)
     row, width = lane * (slots // arity + 1) * arity, slots + 1
@@ -140,7 +140,7 @@ def allocate(valid: Tensor, counter: Tensor, slots: int, queue: Tensor | None = 
 
 def commit(tree: Tree, slots: Tensor, rule: Rule, columns: SlotColumns | None, c: Tensor | None) -> None:
     """See `SumTree.commit`."""
-    top = rule.max_priority  # also stands for what is not there, which is not read
+    top = rule.max_priority  # also a placeholder for arguments that are not read
     given = top[:, None] if c is None else c
     with on(slots):
         _commit[(tree.lanes,)](
@@ -175,7 +175,7 @@ def magnitude(error: Tensor, slots: Tensor, capacity: int, corrupt: Tensor) -> T
 
 
 def probe(device: torch.device) -> None:
-    """Raise what keeps Triton from working on a device, such as a missing C compiler."""
+    """Raise an error if Triton does not work on a device, for example without a C compiler."""
     magnitude(
         torch.zeros(1, 1, device=device),
         torch.zeros(1, 1, dtype=torch.int64, device=device),

@@ -121,7 +121,7 @@ class CountedLedger:
 
 
 class RingLedger(CountedLedger):
-    """First in, first out. Invariant: the last N experiences lie in order of slot."""
+    """First in, first out. Invariant: experience number i of a lane is in slot i mod N."""
 
     def allocate(self, valid: Tensor) -> Tensor:
         return self.backend.writes.allocate(valid, self.number, self.slots)

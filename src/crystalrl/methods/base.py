@@ -21,12 +21,12 @@ class Method:
         """Called with the slots just written, int64[L, E] or, with n-step returns, [L, E, n]; −1: none was."""
 
     def tensors(self) -> dict[str, Tensor]:
-        """Live tensors that make up its state."""
+        """Live tensors that make up the method's state."""
         return {}
 
     @property
     def nbytes(self) -> int:
-        """Bytes it keeps to protect old tasks, in addition to the memory's."""
+        """Bytes that the method stores in addition to the memory."""
         return 0
 
     def augment(self, batch: Batch) -> Batch:

@@ -1,8 +1,8 @@
 """Distillation of stored outputs: at the end of a task, the network's outputs at its stored experiences are stored.
 
-The method is told where tasks end. From then on, a replayed old experience pulls the outputs towards the stored ones
-(Buzzega et al. 2020, with the outputs taken at the end of the task). It works with any memory; with a reservoir it is a
-strong baseline of continual replay.
+The method needs to know when a task ends. From then on, a replayed old experience pulls the outputs towards the stored
+ones (Buzzega et al. 2020, with the outputs taken at the end of the task). It works with any memory; with a reservoir it
+is a strong baseline for continual replay.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Distill(Method):
     def __init__(self, agent: Agent, memory: ReplayMemory, params: DistillParams) -> None:
         lanes, slots, device = memory.lanes, memory.capacity, agent.theta.device
         self.arena = memory.arena
-        """Where the memory keeps its experiences, to read them by slot."""
+        """The memory's storage, to read experiences by slot."""
         self.coefficient = per_lane("coefficient", params.coefficient, lanes, device, torch.float32)
         self.outputs = {key: torch.zeros(lanes, slots, *shape, device=device) for key, shape in agent.anchors.items()}
         self.held = torch.zeros(lanes, slots + 1, device=device)
-        """One column more than slots: the last takes what was not stored."""
+        """float32[L, N + 1]: 1 for slots with stored outputs; the last column is spare, for steps not stored."""
 
     def stored(self, slots: Tensor) -> None:
-        """A rewritten slot has no stored outputs yet."""
+        """Mark rewritten slots as having no stored outputs."""
         spare, flat = self.held.shape[1], slots.flatten(1)
         self.held.scatter_(1, flat + spare * (flat < 0), 0.0)
 

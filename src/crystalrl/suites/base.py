@@ -1,4 +1,4 @@
-"""What a suite of tasks offers to a run. Every tensor has a leading lane axis."""
+"""The interface between a suite of tasks and a run. Every tensor has a leading lane axis."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Evaluator(Protocol):
 
     @property
     def incidents(self) -> list[Incident]:
-        """As for a world."""
+        """Environments that failed and were replaced; the reader clears the list."""
 
     def score(self, policy: Policy, stage: Tensor) -> Tensor:
         """Mean score float64[L, M] of stages int64[L, M]."""

@@ -1,4 +1,4 @@
-"""Gymnasium's classic control in families of tasks that differ in physics, MinAtar's games, and any one environment.
+"""Gymnasium's classic control as families of tasks that differ in physics, MinAtar's games, and single environments.
 
 `FAMILY`           the unchanged environment, one task; the score is the return.
 `FAMILY-N`         N tasks: the first unchanged, the others with their own lengths, masses and forces, drawn from the

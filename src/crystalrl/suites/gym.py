@@ -173,7 +173,7 @@ class GymWorld:
         return torch.from_numpy(rows.reshape(self.lanes, self.envs, *rows.shape[1:]))
 
     def _see(self, name: str, into: Tensor) -> None:
-        """Write observations [L, E, …], followed by the code of a visible task."""
+        """Write observations [L, E, …], followed by the one-hot id of a visible task."""
         raw = self._sent[name]()
         into.copy_(torch.cat([raw, self._code], dim=-1) if self.suite.coded else raw)
 
@@ -213,7 +213,7 @@ class _Sent:
         self.image = torch.empty_like(host, device=device)
 
     def __call__(self) -> Tensor:
-        """The copy, brought up to date."""
+        """Update the copy and return it."""
         if self.pinned is not self.host:
             self.pinned.copy_(self.host)
         return self.image.copy_(self.pinned, non_blocking=True)

@@ -28,7 +28,7 @@ STRIDE, NOISE, RADIUS, COST, HORIZON = 0.08, 0.01, 0.1, 0.02, 40
 MOVES = ((0.0, 1.0), (0.0, -1.0), (1.0, 0.0), (-1.0, 0.0), (0.0, 0.0))
 LANDMARKS = 3
 MARGIN = 0.1
-"""Distance between a goal and the walls, at least."""
+"""Minimum distance between a goal and the walls."""
 DRAWS = 2 + len(MOVES) + 2 * LANDMARKS
 """Uniform numbers that define a stage: goal, permutation, landmarks."""
 

@@ -35,7 +35,7 @@ MAX_FAILURES = 3
 
 
 Message = Mapping[str, Any]
-"""What a worker is asked to do: {"begin": requests} or {"step": rows}."""
+"""A message to a worker: {"begin": requests} or {"step": rows}."""
 Answer = list[Failure] | str
 """Failures of the step, or the reason why there is no answer."""
 
@@ -108,7 +108,7 @@ class Pool:
         self._failed.clear()
 
     def _start(self, rows: Sequence[int]) -> None:
-        """Start some rows as requested; a worker that fails is replaced and asked again."""
+        """Start some rows as requested; a worker that fails is replaced and receives the request again."""
         wanted = [[self._requests[row] for row in mine if row in set(rows)] for mine in self._mine]
         if self._slots is not None:
             self._slots.begin(wanted[0])
@@ -221,8 +221,8 @@ class _Worker:
         assert self.process is not None
         code = self.process.wait()
         self.errors.seek(0)
-        said = self.errors.read()[-300:].decode(errors="replace").strip().splitlines()
-        return f"crashed with exit code {code}" + (f" ({said[-1]})" if said else "")
+        stderr = self.errors.read()[-300:].decode(errors="replace").strip().splitlines()
+        return f"crashed with exit code {code}" + (f" ({stderr[-1]})" if stderr else "")
 
     def stop(self) -> None:
         """Kill the process."""

@@ -47,7 +47,7 @@ class Crystallization:
 
     @classmethod
     def of(cls, params: Any, utility: float = 0.5, interference: float = 0.1) -> Crystallization:
-        """From any object with alpha, beta, sigma and leak; per-lane values are refused."""
+        """From any object with alpha, beta, sigma and leak; raises for per-lane values."""
         values = {}
         for name in ("alpha", "beta", "sigma", "leak"):
             value = getattr(params, name)

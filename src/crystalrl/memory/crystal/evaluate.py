@@ -41,16 +41,16 @@ def evaluate_all(snapshot: Snapshot, evaluate: Evaluate) -> Critique:
     chunks = torch.arange(snapshot.slots, device=error.device).split(size)
     needed = torch.stack([part.any() for part in chosen.split(size, dim=1)]).tolist()
     for slots in (chunk for chunk, some in zip(chunks, needed, strict=True) if some):
-        answer = evaluate(_batch(snapshot, slots))
-        if not isinstance(answer, Evaluation):
-            answer = Evaluation(answer)
-        error[:, slots] = _checked(snapshot, "td_error", answer.td_error, (len(slots),)).abs().to(torch.float32)
+        result = evaluate(_batch(snapshot, slots))
+        if not isinstance(result, Evaluation):
+            result = Evaluation(result)
+        error[:, slots] = _checked(snapshot, "td_error", result.td_error, (len(slots),)).abs().to(torch.float32)
         for name, outputs in output.items():
-            given = _output(answer, name)
+            given = _output(result, name)
             outputs[:, slots] = _checked(snapshot, name, given, (len(slots), *outputs.shape[2:])).to(torch.float32)
     _refuse_not_finite(chosen, {"td_error": error, **output})
-    for answers in (error, *output.values()):  # results for empty slots and for lanes that are not due are ignored
-        answers.masked_fill_(~chosen.view(*chosen.shape, *([1] * (answers.dim() - 2))), 0.0)
+    for results in (error, *output.values()):  # results for empty slots and for lanes that are not due are ignored
+        results.masked_fill_(~chosen.view(*chosen.shape, *([1] * (results.dim() - 2))), 0.0)
     return Critique(error, output, perf_counter())
 
 
@@ -68,28 +68,28 @@ def _batch(snapshot: Snapshot, slots: Tensor) -> Batch:
     return gather_batch(snapshot.arena, wide, weight, to=shared.deliver, squeeze=shared.squeeze, anchors=anchors)
 
 
-def _output(answer: Evaluation, name: str) -> Tensor:
-    given = (answer.output or {}).get(name)
+def _output(result: Evaluation, name: str) -> Tensor:
+    given = (result.output or {}).get(name)
     if given is None:
-        raise ValueError(f"evaluate: wanted output[{name!r}] for the anchor, got {sorted(answer.output or {})}")
+        raise ValueError(f"evaluate: wanted output[{name!r}] for the anchor, got {sorted(result.output or {})}")
     return given
 
 
-def _checked(snapshot: Snapshot, name: str, answer: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _checked(snapshot: Snapshot, name: str, result: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A result [L, *shape] (or [*shape] without lanes) as [L, *shape] on the memory's device."""
     squeeze = snapshot.shared.squeeze
     wanted = shape if squeeze else (len(snapshot.phase), *shape)
-    if not isinstance(answer, Tensor) or tuple(answer.shape) != wanted:
-        got = list(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
+    if not isinstance(result, Tensor) or tuple(result.shape) != wanted:
+        got = list(result.shape) if isinstance(result, Tensor) else type(result).__name__
         raise ValueError(f"evaluate: wanted {name} of shape {list(wanted)}, got {got}")
-    answer = answer.detach().to(snapshot.phase.device)
-    return answer[None] if squeeze else answer
+    result = result.detach().to(snapshot.phase.device)
+    return result[None] if squeeze else result
 
 
-def _refuse_not_finite(chosen: Tensor, answers: Mapping[str, Tensor]) -> None:
+def _refuse_not_finite(chosen: Tensor, results: Mapping[str, Tensor]) -> None:
     """Raise if a result for a chosen experience is NaN or infinite."""
-    for name, answer in answers.items():
-        bad = ~torch.isfinite(answer).view(*chosen.shape, -1).all(-1)
+    for name, result in results.items():
+        bad = ~torch.isfinite(result).view(*chosen.shape, -1).all(-1)
         if bool((bad & chosen).any()):
             lanes = (bad & chosen).any(-1).nonzero()[:, 0].tolist()
             raise ValueError(f"evaluate: wanted finite {name}, got NaN or infinity in lanes {lanes[:8]}")

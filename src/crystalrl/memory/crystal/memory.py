@@ -54,7 +54,7 @@ class CrystalMemory(ReplayMemory):
     exact_up_to: ClassVar[dict[str, int]] = {"cpu": 16_384, "cuda": 16_384}
     """Slots, by device, up to which a consolidation compares all pairs; above, it keeps neighbour lists."""
     block: ClassVar[int] = 4096
-    """A consolidation looks at whole blocks of this many slots, up to the last occupied one."""
+    """A consolidation reads whole blocks of this many slots, up to the last occupied one."""
 
     def __init__(
         self,

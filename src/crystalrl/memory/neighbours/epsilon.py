@@ -1,4 +1,4 @@
-"""The two scales of a interference rule: ε, within which experiences are neighbours, and δ_r, by which rewards
+"""The two scales of an interference rule: ε, within which experiences are neighbours, and δ_r, by which rewards
 differ. Each is given, or measured from the stored experiences."""
 
 from __future__ import annotations

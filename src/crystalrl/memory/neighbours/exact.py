@@ -1,7 +1,7 @@
 """Distances, nearest neighbours and statistics over all stored vectors: the reference, on CPU and CUDA.
 
-Vectors are float32[L, N, D]. `pairs` stands for compiled kernels over all pairs (numba or Triton) that give the same
-results as the torch code here, which runs where `pairs` is None.
+Vectors are float32[L, N, D]. `pairs` are compiled kernels over all pairs (numba or Triton) that give the same results
+as the torch code here, which runs if `pairs` is None.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CHUNK_BYTES = {"cpu": 1 << 27, "cuda": 1 << 31}
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Matrix products on CUDA in full float32, whatever precision the process has chosen for its networks."""
+    """A context with matrix products in full float32 on CUDA, whatever precision the process uses for its networks."""
     chosen = torch.get_float32_matmul_precision()
     if chosen == "highest":
         yield

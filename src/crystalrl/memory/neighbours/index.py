@@ -1,6 +1,6 @@
 """Indices over the stored states: FAISS on CPU, all distances in chunks elsewhere.
 
-Both answer `search(queries [L, M, D], …, k)` with slots int64[L, M, k], nearest first, −1 where there are fewer.
+`search(queries [L, M, D], …, k)` returns slots int64[L, M, k], nearest first, −1 where there are fewer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Neighbour lists that are kept between consolidations and updated for the experiences that came and went.
 
 A list holds slots int32[L, N, K], −1 for none, existing ones first. Every experience has one list of the states nearest
-to its successor state and, where a interference rule needs it, one of the similar experiences within ε. Lists change
+to its successor state and, where an interference rule needs it, one of the similar experiences within ε. Lists change
 in three ways: removed experiences are taken out; a new experience finds its own neighbours and is offered to the lists
 that name these neighbours; and some lists, in turn or because they have lost many entries, are renewed.
 """

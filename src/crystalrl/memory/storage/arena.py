@@ -1,4 +1,4 @@
-"""The payload: one packed row per slot. The arena knows nothing of priorities or phases."""
+"""The payload: one packed row per slot. The arena knows nothing about priorities or phases."""
 
 from __future__ import annotations
 

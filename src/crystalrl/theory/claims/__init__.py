@@ -1,4 +1,4 @@
-"""Every checkable claim of the paper, with a verdict and evidence that is computed when asked for."""
+"""Every checkable claim of the paper, with a verdict and evidence that is computed on demand."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def _exists() -> str:
 def _negative_utility() -> str:
     return (
         f"U = −1 gives drift {0.05 * -1:.2f} at c = 0: c leaves [0, 1] and the equation is ill-posed; the "
-        "library refuses U < 0"
+        "library rejects U < 0"
     )
 
 

@@ -112,8 +112,8 @@ def one_slot_error(updates: int = 30_000) -> float:
 
 
 def _necessary() -> str:
-    asked = paper_necessary_capacity(10, 0.02, 0.05)
-    return f"'N ≥ {asked:,.0f}' for ε = .02; Q-learning with one slot per pair: error {one_slot_error():.3f}"
+    required = paper_necessary_capacity(10, 0.02, 0.05)
+    return f"'N ≥ {required:,.0f}' for ε = .02; Q-learning with one slot per pair: error {one_slot_error():.3f}"
 
 
 def _allocation() -> str:
