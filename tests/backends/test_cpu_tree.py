@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from crystalrl.backends.cpu_tree import ARITY, CpuTree
+from crystalrl.backends.cpu_tree import CpuTree
+from crystalrl.backends.numpy_tree import ARITY
 from crystalrl.memory.sampling.sum_tree import SumTree
 from tests.conftest import computing_with
 from tests.memory.sampling.trees import filled, labels_of

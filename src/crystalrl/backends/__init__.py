@@ -93,8 +93,9 @@ def _numba() -> Backend:
 
 
 def _on_host(name: str, loops: ModuleType, pairs: Pairs | None = None, graph: ModuleType | None = None) -> Backend:
-    from crystalrl.backends.cpu_tree import ARITY, CpuTree
+    from crystalrl.backends.cpu_tree import CpuTree
     from crystalrl.backends.cpu_writes import CpuWrites
+    from crystalrl.backends.numpy_tree import ARITY
 
     tree = TreeKind(partial(CpuTree, loops), ARITY, loops.TOP, ordered=True)
     return Backend(name, tree, CpuWrites(loops), loops, pairs, graph)

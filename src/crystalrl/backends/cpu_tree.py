@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,17 +11,13 @@ from torch import Tensor
 
 from crystalrl.backends.cpu_writes import write_columns
 from crystalrl.backends.protocols import UNLABELLED, Gate, RandomStreams, Rule, SlotColumns, TreeTensors
-from crystalrl.backends.torch_tree import bump
-
-ARITY = 16
-"""Children of a node."""
 
 
 class CpuTree:
     """`TreeOperations` on NumPy views of the tensors."""
 
     def __init__(self, loops: ModuleType, tensors: TreeTensors) -> None:
-        self._loops, self._generations = loops, tensors.generations
+        self._loops = loops
         self._tree = (*(tensor.numpy() for tensor in tensors[:4]), np.array(tensors.offsets))
 
     def sample(
@@ -47,27 +44,28 @@ class CpuTree:
         self._loops.update_one(self._tree, slot, weight, label)
 
     def commit(self, slots: Tensor, rule: Rule, columns: SlotColumns | None, c: Tensor | None) -> None:
-        label = torch.zeros_like(slots, dtype=torch.uint8)
-        if columns is not None:
-            self._write(columns, slots, label, c)
-        base = rule.max_priority[:, None].expand(slots.shape)
-        self.set(slots, rule.weight(label, base, slots.clamp_min(0)).contiguous(), label)
-        bump(self._generations, slots)
-
-    def _write(self, columns: SlotColumns, slots: Tensor, label: Tensor, c: Tensor | None) -> None:
-        """Write columns and counts of new experiences, and their strata to `label`."""
-        arrays, chosen, labels = columns.arrays, slots.numpy(), label.numpy()
+        chosen = slots.numpy()
         kept = chosen >= 0
-        lane, place = kept.nonzero()
-        at = chosen[kept]
-        state = np.zeros(len(at), np.float32) if c is None else c.expand(slots.shape).numpy()[kept]
-        birth = (arrays.number[:, None] + kept.cumsum(-1) - 1)[kept]
-        write_columns(arrays, lane, at, (state, birth, place // columns.n_step))
+        at = kept.nonzero()[0], chosen[kept]
+        weight, label = np.empty(chosen.shape, np.float32), np.zeros(chosen.shape, np.uint8)
+        weight[:] = rule.arrays[-1][:, None]
+        if columns is not None:
+            state = np.zeros(chosen.shape, np.float32) if c is None else c.expand(slots.shape).numpy()
+            label[:] = (state > columns.arrays.enter).sum(0)
+            self._write(columns, kept, at, (state[kept], label[kept]))
+            weight = rule.weight(torch.from_numpy(label), torch.from_numpy(weight), slots.clamp_min(0)).numpy()
+        self._loops.update_sums(self._tree, chosen, weight, label)
+        self._tree[3][*at, 0] += 1  # no slot occurs twice
+
+    def _write(self, columns: SlotColumns, kept: Any, at: tuple[Any, Any], new: tuple[Any, Any]) -> None:
+        """Columns and counts of new = (c, label) in at = (lanes, slots): the entries of the call that are kept."""
+        arrays, (c, label), lane = columns.arrays, new, at[0]
+        birth = arrays.number[:, None] + kept.cumsum(-1) - 1
+        write_columns(arrays, *at, (c, birth[kept], kept.nonzero()[1] // columns.n_step))
         arrays.number[:] += kept.sum(-1)
-        labels[kept] = (state > arrays.enter[:, lane, 0]).sum(0)
-        old = self._tree[1][lane, at]
+        old = self._tree[1][at]
         there = old != UNLABELLED
-        np.add.at(arrays.filled, (lane, labels[kept]), 1)
+        np.add.at(arrays.filled, (lane, label), 1)
         np.subtract.at(arrays.filled, (lane[there], old[there]), 1)
 
     def commit_one(self, slot: int, rule: Rule, columns: SlotColumns | None) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl.backends import torch_writes
@@ -44,21 +45,22 @@ class CpuWrites:
     def store_rows(self, rows: Tensor, slots: Tensor, out: Tensor) -> None:
         lanes, chosen = len(rows), slots.numpy()
         kept = chosen >= 0
-        flat = chosen + np.arange(lanes)[:, None] * (len(out) // lanes)
+        flat = chosen if lanes == 1 else chosen + np.arange(lanes)[:, None] * (len(out) // lanes)
         out.numpy()[flat[kept]] = rows.numpy()[kept]
 
     def magnitude(self, error: Tensor, slots: Tensor, capacity: int, corrupt: Tensor) -> Tensor:
-        if not slots.numel():
+        index, magnitude = slots.numpy(), np.empty(slots.shape, np.float32)
+        if not index.size:
             raise ValueError("update: wanted at least one entry, got none")
-        flat, magnitude = error.to(torch.float32).numpy().reshape(-1), np.empty(error.shape, np.float32)
-        low, high, finite = self._loops.examine(slots.numpy().reshape(-1), flat, magnitude.reshape(-1))
+        given = error if error.dtype == torch.float32 else error.to(torch.float32)
+        low, high, finite = self._loops.examine(index, given.numpy(), magnitude)
         if low < 0 or high >= capacity:
             raise ValueError(f"index: wanted slots from 0 to {capacity - 1}, got {low} … {high}")
         if not finite:
             raise ValueError("td_error: wanted finite numbers of float32, got NaN or infinity")
         return torch.from_numpy(magnitude)
 
-    def below(self, slots: Tensor, number: Tensor) -> bool:
-        return bool(self._loops.below(slots.numpy(), number.numpy()))
+    def below(self, slots: Tensor, number: Tensor | NDArray[np.int64]) -> bool:
+        return bool(self._loops.below(slots.numpy(), np.asarray(number)))
 
     strength = staticmethod(torch_writes.strength)

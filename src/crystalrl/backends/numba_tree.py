@@ -13,7 +13,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from crystalrl.backends.cpu_tree import ARITY
+from crystalrl.backends.numpy_tree import ARITY
 from crystalrl.backends.protocols import BELOW_ONE, UNLABELLED, Weighting
 from crystalrl.backends.splitmix import GOLDEN, MIX_1, MIX_2
 
@@ -55,12 +55,13 @@ def fill_integers(key: Any, tick: Any, count: Any, out: Any) -> None:
 
 @jit
 def examine(slot: Any, error: Any, magnitude: Any) -> Any:
-    """Lowest and highest slot, and whether all errors are finite; magnitude = |error|. All of one size, flat."""
-    low, high, finite = slot[0], slot[0], True
-    for b in range(len(slot)):
-        low, high = min(low, slot[b]), max(high, slot[b])
-        magnitude[b] = abs(error[b])
-        finite = finite and np.isfinite(error[b])
+    """Lowest and highest slot, and whether all errors are finite; magnitude = |error|; all [L, B]."""
+    low, high, finite = slot[0, 0], slot[0, 0], True
+    for lane in range(slot.shape[0]):
+        for b in range(slot.shape[1]):
+            low, high = min(low, slot[lane, b]), max(high, slot[lane, b])
+            magnitude[lane, b] = abs(error[lane, b])
+            finite = finite and np.isfinite(error[lane, b])
     return low, high, finite
 
 
@@ -239,8 +240,8 @@ def _weigh(base: Any, weighting: Any, c: Any, epsilon: float) -> Any:
 def learn(tree: Any, rule: Any, slot: Any, magnitude: Any) -> None:
     """Set the weights of drawn slots [L, B] from |TD error| f32[L, B]; those rewritten since the draw are skipped.
 
-    rule = (c f32[L, N], error f32[L, N + 1], weighting u8[S], ε, exponent f64[L, 1], max_priority f32[L]); c and error
-    are empty where weights depend on the TD error alone.
+    rule = (c f32[L, N], error f32[L, N + 1], weighting (one integer per stratum), ε, exponent f64[L, 1], max_priority
+    f32[L]); c and error are empty where weights depend on the TD error alone.
     """
     generations, label = tree[3], tree[1]
     c, error, weighting, epsilon, exponent, max_priority = rule
@@ -257,7 +258,7 @@ def learn(tree: Any, rule: Any, slot: Any, magnitude: Any) -> None:
             if kept[lane, b] >= 0 and c.shape[1] > 0:
                 error[lane, i] = magnitude[lane, b]
                 mark[lane, b] = label[lane, i]
-                how = weighting[mark[lane, b]] if mark[lane, b] < len(weighting) else np.uint8(0)
+                how = weighting[mark[lane, b]] if mark[lane, b] < len(weighting) else 0
                 value[lane, b] = _weigh(value[lane, b], how, c[lane, i], epsilon)
         for b in range(slot.shape[1]):
             generations[lane, slot[lane, b], 1] = -1

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from crystalrl.backends.cpu_tree import ARITY
 from crystalrl.backends.protocols import BELOW_ONE, UNLABELLED, Weighting
 from crystalrl.backends.splitmix import GOLDEN, MIX_1, MIX_2, mix_int
 
+ARITY = 16
+"""Children of a node."""
 TOP = 4096
 """Maximum number of nodes of the highest level: up to here a running sum costs less than one more level."""
 
@@ -66,7 +67,7 @@ def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> Non
     offsets = tree[4].tolist()
     lanes, strata, nodes = sums.shape
     lane = np.arange(lanes).repeat(uniform.shape[1]) if lanes > 1 else 0
-    row = lane * strata + stratum.reshape(-1) if strata > 1 else lane
+    row = lane * strata + stratum.reshape(-1).astype(np.int64) if strata > 1 else lane
     running = np.zeros((lanes * strata, nodes - offsets[-1] + 1))
     np.add.accumulate(sums[:, :, offsets[-1] :].reshape(lanes * strata, -1), axis=1, out=running[:, 1:])
     total = running[row, -1]
@@ -211,7 +212,7 @@ def learn(tree: Any, rule: Any, slot: Any, magnitude: Any) -> None:
 def _weigh(base: Any, weighting: Any, label: Any, c: Any, epsilon: float) -> Any:
     """Draw weights float32[L, B] of slots with the given base, label and c."""
     value = base
-    for stratum, how in enumerate(weighting.tolist()):
+    for stratum, how in enumerate(weighting):
         if how == Weighting.BASE_ROOT_C:
             value = np.where(label == stratum, base * np.sqrt(c), value)
         elif how == Weighting.C:

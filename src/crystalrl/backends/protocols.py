@@ -128,7 +128,7 @@ class Rule(Protocol):
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """c, error, weighting, ε, exponent, max_priority as numbers and NumPy views, on CPU."""
+        """c, error, weighting, ε, exponent, max_priority as NumPy views and numbers, on CPU."""
 
     def base(self, magnitude: Tensor) -> Tensor: ...
     def weight(self, label: Tensor, base: Tensor, slots: Tensor | None = None) -> Tensor: ...
@@ -191,7 +191,7 @@ class Writes(Protocol):
         """|error| float32[L, B]. Errors that are not finite and unknown slots [L, B] raise ValueError on the host, and
         set `corrupt` (bool) elsewhere."""
 
-    def below(self, slots: Tensor, number: Tensor) -> bool:
+    def below(self, slots: Tensor, number: Tensor | NDArray[np.int64]) -> bool:
         """Whether all slots int64[L, B] are less than their lane's number int64[L]."""
 
     def strength(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl.backends.protocols import SlotColumns
@@ -32,9 +34,9 @@ def magnitude(error: Tensor, slots: Tensor, capacity: int, corrupt: Tensor) -> T
     return magnitude
 
 
-def below(slots: Tensor, number: Tensor) -> bool:
+def below(slots: Tensor, number: Tensor | NDArray[np.int64]) -> bool:
     """See `Writes`."""
-    return bool((slots.amax(-1) < number).all())
+    return bool((slots.amax(-1) < torch.as_tensor(number)).all())
 
 
 def strength(c: Tensor, flags: Tensor, slots: Tensor, kappa: Tensor, exponent: Tensor, evaluated: int) -> Tensor:

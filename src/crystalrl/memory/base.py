@@ -54,6 +54,9 @@ class ReplayMemory:
         self.windows = NStep(spec, self.packer.layout) if spec.n_step > 1 else None
         self.time = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         self._numpy_time = self.time.numpy() if self.device.type == "cpu" else np.empty(0)
+        self._on_cuda = self.device.type == "cuda"
+        self._width = spec.envs * spec.n_step
+        """Slots that one call may write in each lane."""
         self._single = self.backend.on_host and self.lanes == spec.envs == spec.n_step == 1
         self._all_valid = torch.ones(self.lanes, spec.envs, dtype=torch.bool, device=self.device)
         self._filled = False
@@ -108,14 +111,9 @@ class ReplayMemory:
         return self._add_rows(rows, valid, self.ledger.commit)
 
     @property
-    def _width(self) -> int:
-        """Slots that one call may write in each lane."""
-        return self.spec.envs * self.spec.n_step
-
-    @property
     def _recording(self) -> bool:
         """Whether a CUDA graph is being recorded: then the caller runs the host's part of `add` with `reserve`."""
-        return self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+        return self._on_cuda and torch.cuda.is_current_stream_capturing()
 
     def _write_single(self, slot: int) -> Tensor:
         """The common case, without tensors: one lane, one environment, one step, on CPU."""

@@ -76,6 +76,8 @@ class CountedLedger:
         self.backend = backend_for(streams.device)
         self.number = torch.zeros(lanes, dtype=torch.int64, device=streams.device)
         self._number: NDArray[np.int64] = self.number.numpy() if self.backend.on_host else np.empty(0, np.int64)
+        self._bound = self._number if self.backend.on_host else self.number
+        """`number` as the backend reads it."""
 
     @property
     def count(self) -> Tensor:
@@ -99,7 +101,7 @@ class CountedLedger:
         pass
 
     def holds(self, slots: Tensor) -> bool:
-        return self.backend.writes.below(slots, self.number)
+        return self.backend.writes.below(slots, self._bound)
 
     def tensors(self) -> dict[str, Tensor]:
         return {"number": self.number}

@@ -185,6 +185,17 @@ TABLES = [
 ]
 
 
+@pytest.mark.parametrize("slots", [300, 100_003])
+def test_one_lane_alone_is_drawn_like_a_lane_among_others(backend: str, slots: int) -> None:
+    rng = np.random.default_rng(6)
+    weight, label = rng.random((2, slots)).astype(np.float32), labels_of(rng, 2, slots, 3)
+    uniform, stratum = rng.random((2, 500)), rng.integers(0, 3, (2, 500))
+    together, _ = draw(filled(weight, label, 3), uniform, stratum)
+    for lane in range(2):
+        alone, _ = draw(filled(weight[[lane]], label[[lane]], 3), uniform[[lane]], stratum[[lane]])
+        assert np.array_equal(alone[0], together[lane])
+
+
 @pytest.mark.parametrize("weighting", TABLES)
 def test_all_ways_weigh_a_draw_and_learn_from_it_alike(weighting: tuple[Weighting, ...]) -> None:
     rng = np.random.default_rng(8)

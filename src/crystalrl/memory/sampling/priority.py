@@ -63,9 +63,9 @@ class PriorityRule:
         self.arrays: tuple[Any, ...] = ()
         """c, error, weighting, ε, exponent and max_priority as NumPy views and numbers, on CPU."""
         if max_priority.device.type == "cpu":
-            table = np.array(weighting, np.uint8)
-            state_arrays = (self.c.numpy(), self.error.numpy(), table)
-            self.arrays = (*state_arrays, epsilon, exponent.numpy(), max_priority.numpy())
+            by_stratum = tuple(int(how) for how in weighting)
+            numbers = (by_stratum, epsilon, exponent.numpy(), max_priority.numpy())
+            self.arrays = (self.c.numpy(), self.error.numpy(), *numbers)
 
     def base(self, magnitude: Tensor) -> Tensor:
         """float32[L, B] from |TD error| float32[L, B]."""
