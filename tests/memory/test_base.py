@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -25,6 +23,7 @@ from tests.experience import (
     simple,
     stacked,
 )
+from tests.memory.refusals import begun, refused
 
 NAN, INF = float("nan"), float("inf")
 
@@ -181,24 +180,6 @@ def test_lanes_fed_the_same_stream_with_the_same_seed_are_the_same(kind: type[Re
     batch = memory.sample(30)
     assert_same_batch(part_of(batch, 0), part_of(batch, 1))
     assert batch.index[0].tolist() != batch.index[2].tolist()
-
-
-@contextmanager
-def refused(memory: ReplayMemory, message: str, error: type[Exception] = ValueError) -> Iterator[None]:
-    """The block raises, with this message, and leaves everything as it was, down to what is drawn next."""
-    before = memory.state_dict()
-    with pytest.raises(error, match=message):
-        yield
-    assert_same_state(before, memory.state_dict())
-    memory.check()
-
-
-def begun(kind: type[ReplayMemory] = UniformMemory, **options: Any) -> ReplayMemory:
-    """A memory of one environment with three experiences in it."""
-    memory = kind(10, **{**SMALL, **options})
-    for number in range(3):
-        memory.add(simple(number, context=1 if options.get("context") else None))
-    return memory
 
 
 ERRORS: dict[str, tuple[Any, Any, str]] = {
