@@ -10,6 +10,7 @@ visible to the next.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -234,11 +235,18 @@ def blocks(slots: Tensor) -> dict[str, int]:
 
 def weighting(rule: Rule) -> dict[str, float]:
     """Compile-time arguments of the kernels: how the rule computes weights."""
+    roots, states = _strata_bits(rule.weighting)
+    return {"EPSILON": rule.epsilon, "ROOTS": roots, "STATES": states}
+
+
+@cache
+def _strata_bits(weighting: tuple[Weighting, ...]) -> tuple[int, int]:
+    """The strata with base·√c, and those with c, as bits."""
     roots, states = (
-        sum(1 << stratum for stratum, how in enumerate(rule.weighting) if how == wanted)
+        sum(1 << stratum for stratum, how in enumerate(weighting) if how == wanted)
         for wanted in (Weighting.BASE_ROOT_C, Weighting.C)
     )
-    return {"EPSILON": rule.epsilon, "ROOTS": roots, "STATES": states}
+    return roots, states
 
 
 def learn(tree: Tree, rule: Rule, slots: Tensor, magnitude: Tensor) -> None:
