@@ -138,7 +138,6 @@ memory/crystal/memory.py::CrystalMemory.add
   memory/crystal/memory.py::CrystalMemory._add_crystallized
   memory/base.py::ReplayMemory.add
     memory/base.py::ReplayMemory._recording
-    memory/base.py::ReplayMemory._width
     memory/base.py::ReplayMemory._write_single
     memory/base.py::ReplayMemory._add_rows
       memory/base.py::ReplayMemory._outer
