@@ -132,9 +132,9 @@ class Machine(RuleBasedStateMachine):
         self.saved = copy.deepcopy(self.twins)
 
     @precondition(lambda self: self.saved is not None)
-    @rule(anew=st.booleans())
-    def load(self, anew: bool) -> None:
-        if anew:
+    @rule(rebuilt=st.booleans())
+    def load(self, rebuilt: bool) -> None:
+        if rebuilt:
             self.memory = load_memory(self.file)
         else:
             self.memory.load(self.file)
