@@ -166,3 +166,10 @@ def test_describe_says_in_words_how_long_an_experience_takes() -> None:
     assert "at the end of each episode" in CrystalParams.paper().describe(100)
     melting = CrystalParams.anchored().describe(4000, interference=1.0)
     assert "c* = 0.000" in melting
+
+
+@pytest.mark.parametrize("shares", [(1e308, 1e308, 1e308), (5e-324, 0.0, 0.0)])
+@pytest.mark.parametrize("name", ["batch", "capacity"])
+def test_shares_whose_sum_overflows_or_vanishes_are_refused(name: str, shares: tuple[float, float, float]) -> None:
+    with pytest.raises(ValueError, match=f"^{name}: wanted shares whose sum is finite"):
+        CrystalParams(**{name: shares})

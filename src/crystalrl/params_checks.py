@@ -72,3 +72,5 @@ def check_fields(params: Any) -> None:
         shares = floats(getattr(params, name))
         if len(shares) != 3 or any(not 0 <= share < math.inf for share in shares) or shares[0] <= 0:
             raise ValueError(f"{name}: wanted three shares ≥ 0, liquid above 0, got {getattr(params, name)!r}")
+        if not 1e-100 < shares[0] <= sum(shares) < math.inf:
+            raise ValueError(f"{name}: wanted shares whose sum is finite, liquid above 1e-100, got {shares}")

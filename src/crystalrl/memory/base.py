@@ -171,8 +171,8 @@ class ReplayMemory:
         return gather_batch(self.arena, slots, weight, to=self.deliver, squeeze=self.spec.lanes is None)
 
     def _refuse_size(self, size: int) -> None:
-        if not isinstance(size, int | np.integer) or not 1 <= size <= self.capacity:
-            raise ValueError(f"size: wanted a whole number from 1 to the capacity {self.capacity}, got {size!r}")
+        if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
+            raise ValueError(f"size: wanted a whole number ≥ 1, got {size!r}")
         if self._filled:
             return
         if empty := [lane for lane, count in enumerate(self.ledger.count.tolist()) if count == 0]:
@@ -197,9 +197,10 @@ class ReplayMemory:
             wanted = "[B]" if dims == 1 else f"[{self.lanes}, B]"
             got = f"{tuple(slots.shape)} and {tuple(error.shape)}"
             raise ValueError(f"update: wanted index and td_error of the same shape {wanted}, got {got}")
-        if slots.dtype != torch.int64 or not error.is_floating_point():
-            raise TypeError(f"update: wanted an int64 index and floating td_error, got {slots.dtype} and {error.dtype}")
-        inner, error = slots.view(self.lanes, -1), error.reshape(self.lanes, -1)
+        whole = slots.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+        if not whole or not error.is_floating_point():
+            raise TypeError(f"update: wanted an integer index and float td_error, got {slots.dtype} and {error.dtype}")
+        inner, error = slots.to(torch.int64).view(self.lanes, -1), error.reshape(self.lanes, -1)
         magnitude = self.backend.writes.magnitude(error, inner, self.capacity, self.packer.corrupt)
         if self.backend.on_host and not self.ledger.holds(inner):
             raise ValueError("index: wanted slots that hold an experience, got empty ones (from before a clear?)")

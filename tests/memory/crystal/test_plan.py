@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -138,3 +140,34 @@ def test_empty_slots_of_a_large_memory_change_nothing() -> None:
         for name in ("c", "utility", "phase"):
             assert torch.equal(getattr(large.ledger, name)[0, :9000], getattr(small.ledger, name)[0]), name
     large.check()
+
+
+def test_what_was_pinned_since_the_plan_keeps_its_anchor() -> None:
+    """Both experiences would be crystals, and there is room for one; the other is pinned before it is evicted."""
+    params = CrystalParams(capacity=(1.0, 0.0, 1.0), kappa=1.0, alpha=0.0, sigma=0.0, interference="none")
+    memory = memory_of(4, params, anchor={"q": (2,)})
+    feed(memory, 2, crystallization=0.9)
+    memory.consolidate(with_output)
+    feed(memory, 2, seed=1, crystallization=0.9)
+    planned = memory.plan(with_output)
+    gone = ((planned.phase[0] == 0) & (memory.ledger.phase[0] > 0)).nonzero()[:, 0]
+    assert len(gone)
+    memory.pin(gone)
+    memory.apply(planned)
+    held = memory.experiences()
+    assert set(gone.tolist()) <= set(held["index"].tolist())
+    for row, slot in enumerate(held["index"].tolist()):
+        assert torch.equal(memory.anchors["q"][0, slot], held["obs"][row]), slot
+    memory.check()
+
+
+def test_a_plan_from_before_a_load_is_refused(tmp_path: Path) -> None:
+    memory = lived(PRESETS["anchored"])
+    planned = memory.plan(with_output)
+    other = lived(PRESETS["anchored"])
+    feed(other, 30, seed=5)
+    other.save(tmp_path / "other")
+    memory.load(tmp_path / "other")
+    with pytest.raises(RuntimeError, match="before a load"):
+        memory.apply(planned)
+    assert_same_state(other.state_dict(), memory.state_dict())

@@ -156,3 +156,26 @@ def test_clear_forgets_all_but_clock_and_random_streams() -> None:
     assert torch.equal(memory.time, time)
     assert torch.equal(memory.consolidations, turns)
     assert feed(memory, 3) == [0, 1, 2]
+
+
+def test_a_memory_whose_observation_parts_are_not_in_order_goes_on_the_same(tmp_path: Path) -> None:
+    """The parts differ in scale, so that a grid whose scales were exchanged would count other cells."""
+    params = CrystalParams.anchored(time_unit=20, every=20, novelty="grid", w1=0.2, w2=0.8, w3=0.0)
+    memory = CrystalMemory(64, obs={"wide": (1,), "narrow": (1,)}, action=2, params=params, seed=0)
+
+    def live(memory: CrystalMemory, seed: int) -> list[torch.Tensor]:
+        rng, seen = np.random.default_rng(seed), []
+        for _ in range(60):
+            obs = {"wide": rng.normal(size=1) * 1000, "narrow": rng.normal(size=1)}
+            memory.add(Transition(obs, int(rng.integers(2)), float(rng.normal()), obs, False))
+            if memory.due:
+                memory.consolidate(lambda batch: batch.reward)
+                seen.append(memory.ledger.utility.clone())
+        return seen
+
+    live(memory, 0)
+    memory.save(tmp_path / "memory")
+    loaded = load_memory(tmp_path / "memory")
+    assert isinstance(loaded, CrystalMemory)
+    for one, other in zip(live(memory, 1), live(loaded, 1), strict=True):
+        assert torch.equal(one, other)

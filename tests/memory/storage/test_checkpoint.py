@@ -13,6 +13,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ import torch
 
 from crystalrl import CheckpointError, PrioritizedMemory, UniformMemory, load_memory
 from crystalrl.memory import ReplayMemory
+from crystalrl.memory.storage import checkpoint
 from tests.experience import (
     MEMORIES,
     MIXED,
@@ -549,3 +551,35 @@ def test_the_header_can_be_read_without_this_library(tmp_path: Path) -> None:
     assert header["kind"] == "PrioritizedMemory"
     assert header["params"]["alpha"] == 0.25
     assert header["structure"]["capacity"] == 5
+
+
+def test_a_reader_next_to_a_saver_always_gets_a_whole_file(tmp_path: Path) -> None:
+    path, stop = tmp_path / "file", threading.Event()
+    numbers = [torch.full((20_000,), float(number)) for number in range(2)]
+
+    def save() -> None:
+        while not stop.is_set():
+            for number, values in enumerate(numbers):
+                checkpoint.write(path, {"number": number}, {"values": values})
+
+    checkpoint.write(path, {"number": 0}, {"values": numbers[0]})
+    saver = threading.Thread(target=save)
+    saver.start()
+    try:
+        for _ in range(150):
+            header, tensors = checkpoint.read(path)
+            assert torch.equal(tensors["values"], numbers[header["number"]])
+    finally:
+        stop.set()
+        saver.join()
+
+
+def test_the_next_save_removes_what_a_killed_one_left_behind(tmp_path: Path) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for process in (ended.pid, os.getpid()):
+        (tmp_path / f".file.{process}.random.tmp").touch()
+    (tmp_path / f".other.{ended.pid}.random.tmp").touch()
+    checkpoint.write(tmp_path / "file", {}, {"x": torch.zeros(10)})
+    left = {f".file.{os.getpid()}.random.tmp", f".other.{ended.pid}.random.tmp", "file"}
+    assert {path.name for path in tmp_path.iterdir()} == left

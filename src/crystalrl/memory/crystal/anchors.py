@@ -54,7 +54,13 @@ class Anchors(dict[str, Tensor]):
         """Write targets [L, W, …], by name, to the first W slots where kept bool[L, W] holds."""
         for name, anchor in self.items():
             own = anchor[:, : kept.shape[1]]
-            own.copy_(torch.where(kept.view(*kept.shape, *([1] * (own.dim() - 2))), planned[name], own))
+            own.copy_(torch.where(_like(kept, own), planned[name], own))
+
+    def clear_slots(self, slots: Tensor) -> None:
+        """Set the targets of evicted experiences, slots bool[L, W], to zero."""
+        for anchor in self.values():
+            own = anchor[:, : slots.shape[1]]
+            own.masked_fill_(_like(slots, own), 0.0)
 
     def pull(self, c: Tensor, flags: Tensor) -> Tensor:
         """float32[L, N]: total strength of the anchors of each experience."""
@@ -62,6 +68,11 @@ class Anchors(dict[str, Tensor]):
         for kappa in self._kappa.values():
             strength += pull(c, flags, kappa, self._power, EVALUATED)
         return strength
+
+
+def _like(mask: Tensor, other: Tensor) -> Tensor:
+    """mask [L, W] with axes of size one added, to broadcast with other [L, W, …]."""
+    return mask.view(*mask.shape, *([1] * (other.dim() - 2)))
 
 
 def _checked(name: str, shape: Shape) -> Shape:

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from crystalrl import dynamics
-from crystalrl.dynamics import EMPTY
 from crystalrl.memory.crystal.evaluate import Critique
 from crystalrl.memory.crystal.ledger import EVALUATED, since
 from crystalrl.memory.crystal.novelty import find_visits, masked_quantile, visit_counts
@@ -60,8 +59,6 @@ def plan(snapshot: Snapshot, critic: Critique, nearby: Neighbourhood) -> Plan:
     moves = move(snapshot, columns, flagged, _uniform(snapshot, Stream.KEY, 1).to(torch.float32))
     flags = torch.where(chosen, old.flags | EVALUATED, old.flags)
     columns = replace(columns, key=moves.key, streak=moves.streak, flags=flags)
-    for anchor in anchors.values():  # clear the anchors of evicted experiences
-        anchor.masked_fill_(_like(moves.phase == EMPTY, anchor), 0.0)
     stages.done("moves")
     step = elapsed.sum(-1) / chosen.sum(-1).clamp_min(1)
     values = {"clipped": clipped, "epsilon": nearby.epsilon[:, 0], "delta_r": nearby.delta_r[:, 0], "time_step": step}

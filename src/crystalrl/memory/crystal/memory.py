@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self, Unpack
 import torch
 from torch import Tensor
 
+from crystalrl.dynamics import EMPTY
 from crystalrl.lanes import per_lane
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.crystal import report
@@ -93,6 +94,8 @@ class CrystalMemory(ReplayMemory):
         self.steps = torch.zeros(1, dtype=torch.int64)
         """Environment steps since the last consolidation of all lanes."""
         self._steps = self.steps.numpy()
+        self._loads = 0
+        """Times that other contents were loaded: a plan from before a load is void."""
 
     def _refuse_too_few_liquid(self) -> None:
         liquid = self.params.caps(self.capacity)[0]
@@ -227,7 +230,7 @@ class CrystalMemory(ReplayMemory):
         partly = self.params.every_episode and not self._all_due and bool(self.ended.any())
         due = self.ended.clone() if partly else torch.ones_like(self.ended)
         steps = torch.zeros_like(self.steps) if partly else self.steps.clone()
-        clock = Clock(self.time.clone(), self.consolidations.clone(), self.ended.clone(), steps)
+        clock = Clock(self.time.clone(), self.consolidations.clone(), self.ended.clone(), steps, self._loads)
         return take_snapshot(self.ledger, self.arena, self._shared(), due, clock)
 
     def _shared(self) -> Shared:
@@ -240,12 +243,13 @@ class CrystalMemory(ReplayMemory):
     def apply(self, plan: Plan) -> Consolidation:
         """Write a plan. Slots rewritten since its snapshot are left to the next consolidation."""
         snapshot, begun = plan.snapshot, perf_counter()
+        if snapshot.clock.loads != self._loads:
+            raise RuntimeError("apply: wanted a plan of the present contents, got one from before a load")
         if not torch.equal(snapshot.consolidations, self.consolidations):
-            raise RuntimeError(
-                "apply: wanted the plan of the next consolidation, got one from before another was applied"
-            )
+            raise RuntimeError("apply: wanted the plan of the next consolidation, got one from before another")
         kept = self.ledger.rewrite(vars(plan.columns), plan.phase, snapshot.due, snapshot.generation)
         self.anchors.rewrite(plan.anchors, kept)
+        self.anchors.clear_slots(kept & (self.ledger.phase[:, : snapshot.slots] == EMPTY))
         self.grid.count_visits(plan.visits, kept)
         self.neighbours = plan.neighbours or self.neighbours
         self._filled = False  # eviction may have emptied a lane
@@ -287,6 +291,7 @@ class CrystalMemory(ReplayMemory):
         graph = self.neighbours.checked(lists, self.arena)
         super().load_state_dict({name: tensor for name, tensor in state.items() if name not in lists})
         self.neighbours.fill(graph, lists)
+        self._loads += 1
 
     def _tensors(self) -> dict[str, Tensor]:
         own = {"started": self.started, "ended": self.ended, "steps": self.steps, "turns": self.consolidations}

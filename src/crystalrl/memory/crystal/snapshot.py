@@ -75,6 +75,8 @@ class Clock:
     """bool[L, 1]: lanes in which an episode had ended."""
     steps: Tensor
     """int64[1]: environment steps that this consolidation accounts for."""
+    loads: int
+    """Times that other contents were loaded into the memory."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

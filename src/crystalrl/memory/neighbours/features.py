@@ -76,5 +76,5 @@ class Features:
 
 def flatten(obs: Observation) -> Tensor:
     """float32[L, N, D] of an observation [L, N, …] or a dict of them."""
-    parts = list(obs.values()) if isinstance(obs, Mapping) else [obs]
+    parts = [obs[name] for name in sorted(obs)] if isinstance(obs, Mapping) else [obs]
     return torch.cat([part.reshape(*part.shape[:2], -1).to(torch.float32) for part in parts], dim=-1)

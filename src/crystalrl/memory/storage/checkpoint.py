@@ -14,7 +14,7 @@ import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from torch import Tensor
 
@@ -22,6 +22,8 @@ VERSION = 2
 _BLANK = "0" * 64
 _CHECKSUM = re.compile(rb'"checksum":"([0-9a-f]{64})"')
 _CHUNK = 1 << 22
+_ATTEMPTS = 100
+"""Times that a file which is replaced while it is read is read again."""
 
 
 class CheckpointError(ValueError):
@@ -35,7 +37,8 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], tensors: Mapp
 
     target = Path(path)
     metadata = {"crystalrl": str(VERSION), "header": json.dumps(header, sort_keys=True), "checksum": _BLANK}
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+    _remove_abandoned(target)
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.{os.getpid()}.", suffix=".tmp", dir=target.parent)
     os.close(handle)
     temporary = Path(name)
     try:
@@ -50,12 +53,30 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], tensors: Mapp
         temporary.unlink(missing_ok=True)
 
 
+def _remove_abandoned(target: Path) -> None:
+    """Remove temporary files of this target whose process has ended: a killed save leaves one behind."""
+    mine = re.compile(rf"\.{re.escape(target.name)}\.(\d+)\.[^.]*\.tmp")
+    for path in target.parent.iterdir():
+        if (found := mine.fullmatch(path.name)) and not _running(int(found[1])):
+            path.unlink(missing_ok=True)
+
+
+def _running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it belongs to somebody else
+        return True
+    return True
+
+
 def _seal(path: Path) -> None:
     """Compute the checksum of the file with a blank checksum, put it into the header, and sync to disk."""
-    digest, place = _digest(path)
-    if place is None:
-        raise CheckpointError(f"{path}: the header has no room for a checksum")
     with path.open("r+b") as file:
+        digest, place, _ = _digest(path, file)
+        if place is None:
+            raise CheckpointError(f"{path}: no place for a checksum in the header")
         file.seek(place)
         file.write(digest.encode())
         file.flush()
@@ -82,46 +103,68 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _digest(path: Path) -> tuple[str, int | None]:
-    """SHA-256 of the file with its checksum blanked, and the position of the checksum."""
-    hasher = hashlib.sha256()
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        file.seek(0)
-        if length > path.stat().st_size:
-            raise CheckpointError(f"{path}: truncated (its header alone should be {length} bytes)")
-        head = file.read(8 + length)
-        found = list(_CHECKSUM.finditer(head))
-        place = found[0].start(1) if len(found) == 1 else None
-        if place is not None:
-            head = head[:place] + _BLANK.encode() + head[place + 64 :]
-        hasher.update(head)
-        while chunk := file.read(_CHUNK):
-            hasher.update(chunk)
-    return hasher.hexdigest(), place
+def _digest(path: Path, file: IO[bytes]) -> tuple[str, int | None, str]:
+    """SHA-256 of the open file with its checksum blanked, and position and text of the checksum."""
+    hasher, kept = hashlib.sha256(), ""
+    file.seek(0)
+    length = int.from_bytes(file.read(8), "little")
+    file.seek(0)
+    if length > os.fstat(file.fileno()).st_size:
+        raise CheckpointError(f"{path}: truncated (its header alone should be {length} bytes)")
+    head = file.read(8 + length)
+    found = list(_CHECKSUM.finditer(head))
+    place = found[0].start(1) if len(found) == 1 else None
+    if place is not None:
+        kept = head[place : place + 64].decode()
+        head = head[:place] + _BLANK.encode() + head[place + 64 :]
+    hasher.update(head)
+    while chunk := file.read(_CHUNK):
+        hasher.update(chunk)
+    return hasher.hexdigest(), place, kept
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Header and tensors of a file. Its version and every byte are verified first."""
-    from safetensors import SafetensorError, safe_open
+    """Header and tensors of a file. Its version and every byte are verified first.
 
+    Another process may replace the file meanwhile: then the new one is read instead.
+    """
     source = Path(path)
     if source.is_dir():
         raise CheckpointError(f"{source}: wanted a file, got a folder")
-    digest, place = _digest(source)
+    for _ in range(_ATTEMPTS):
+        with source.open("rb") as file:
+            try:
+                found = _verified(source, file)
+            except CheckpointError:
+                if _names(source, file):
+                    raise
+            else:
+                if _names(source, file):
+                    return found
+    raise CheckpointError(f"{source}: wanted a file that stays, got one that was replaced {_ATTEMPTS} times while read")
+
+
+def _names(path: Path, file: IO[bytes]) -> bool:
+    """Whether the path still names the open file."""
+    now, opened = path.stat(), os.fstat(file.fileno())
+    return (now.st_dev, now.st_ino) == (opened.st_dev, opened.st_ino)
+
+
+def _verified(source: Path, file: IO[bytes]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Header and tensors of the file that the path names, if that is still the open one, whose bytes are verified."""
+    from safetensors import SafetensorError, safe_open
+
+    digest, place, kept = _digest(source, file)
     if place is None:
         raise CheckpointError(f"{source}: not a crystalrl file, or damaged (it has no checksum)")
-    with source.open("rb") as file:
-        file.seek(place)
-        kept = file.read(64).decode()
     if kept != digest:
         raise CheckpointError(f"{source}: damaged (the checksum does not match its contents)")
     try:
-        with safe_open(source, framework="pt") as file:
-            metadata = file.metadata() or {}
+        with safe_open(source, framework="pt") as opened:
+            metadata = opened.metadata() or {}
             if metadata.get("crystalrl") != str(VERSION):
                 raise CheckpointError(f"{source}: wanted format {VERSION}, got {metadata.get('crystalrl')}")
-            return json.loads(metadata["header"]), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            return json.loads(metadata["header"]), {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise CheckpointError(f"{source}: damaged ({error})") from error
 
