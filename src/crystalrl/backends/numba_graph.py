@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
-fast = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
+from crystalrl.backends.numba_jit import fast, jit
 
 
 @jit

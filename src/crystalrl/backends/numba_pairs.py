@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
 
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+from crystalrl.backends.numba_jit import jit
+
 TILE = 512
 """Columns per tile."""
 SLACK = np.float32(1 + 1e-5)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
+from crystalrl.backends.numba_jit import jit
 from crystalrl.backends.numpy_tree import ARITY
 from crystalrl.backends.protocols import BELOW_ONE, UNLABELLED, Weighting
 from crystalrl.backends.splitmix import GOLDEN, MIX_1, MIX_2
@@ -20,7 +20,6 @@ from crystalrl.backends.splitmix import GOLDEN, MIX_1, MIX_2
 TOP = 1
 """Maximum number of nodes of the highest level: a draw starts at a single root."""
 
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 golden, mix_1, mix_2 = np.uint64(GOLDEN), np.uint64(MIX_1), np.uint64(MIX_2)
 BASE_ROOT_C, C = int(Weighting.BASE_ROOT_C), int(Weighting.C)
 s30, s27, s31, s11, one = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11), np.uint64(1)

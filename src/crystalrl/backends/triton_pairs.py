@@ -151,7 +151,7 @@ def nearest(
     """
     lanes, slots, size = state.shape
     index = torch.empty(lanes, len(queried), k, dtype=torch.int64, device=query.device)
-    distance = torch.empty(lanes, len(queried), k, device=query.device)
+    distance = torch.empty(lanes, len(queried), k, dtype=torch.float32, device=query.device)
     kept = max(16, triton.next_power_of_2(k))
     with on(query):
         _nearest[(triton.cdiv(len(queried), ROWS), lanes)](
@@ -168,7 +168,7 @@ def tally(
 ) -> Tensor:  # fmt: skip
     """float32[6, L, N]; see `numba_pairs.tally`."""
     lanes, slots, size = state.shape
-    out = torch.empty(6, lanes, slots, device=state.device)
+    out = torch.empty(6, lanes, slots, dtype=torch.float32, device=state.device)
     with on(state):
         _tally[(triton.cdiv(slots, ROWS), lanes)](
             *_columns(state, action, context), reward.contiguous(), order, marks, epsilon.contiguous(),

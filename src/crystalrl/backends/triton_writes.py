@@ -177,7 +177,7 @@ def magnitude(error: Tensor, slots: Tensor, capacity: int, corrupt: Tensor) -> T
 def probe(device: torch.device) -> None:
     """Raise an error if Triton does not work on a device, for example without a C compiler."""
     magnitude(
-        torch.zeros(1, 1, device=device),
+        torch.zeros(1, 1, dtype=torch.float32, device=device),
         torch.zeros(1, 1, dtype=torch.int64, device=device),
         1,
         torch.zeros((), dtype=torch.bool, device=device),

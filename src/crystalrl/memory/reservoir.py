@@ -127,7 +127,7 @@ class ReservoirLedger(CountedLedger):
         from_recent = torch.arange(size, device=uniform.device) < share[:, None]
         new = self.recent.gather(1, _scaled(uniform, recent[:, None]))
         old = self.reserved.gather(1, _scaled(uniform, reserved[:, None]))
-        return torch.where(from_recent, new, old), torch.ones(uniform.shape, device=uniform.device)
+        return torch.where(from_recent, new, old), torch.ones(uniform.shape, dtype=torch.float32, device=uniform.device)
 
     def tensors(self) -> dict[str, Tensor]:
         return {**super().tensors(), "recent": self.recent, "reserved": self.reserved}

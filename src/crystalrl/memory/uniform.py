@@ -18,7 +18,7 @@ class UniformLedger(RingLedger):
 
     def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
         slots = self.streams.integers(Stream.DRAW, size, self.count)
-        return slots, torch.ones(slots.shape, device=slots.device)
+        return slots, torch.ones(slots.shape, dtype=torch.float32, device=slots.device)
 
 
 class UniformMemory(ReplayMemory):

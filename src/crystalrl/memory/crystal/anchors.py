@@ -23,7 +23,7 @@ class Anchors(dict[str, Tensor]):
         self, shapes: Mapping[str, Shape], lanes: int, slots: int, params: CrystalParams, device: torch.device
     ) -> None:
         for name, shape in shapes.items():
-            self[name] = torch.zeros(lanes, slots, *_checked(name, shape), device=device)
+            self[name] = torch.zeros(lanes, slots, *_checked(name, shape), dtype=torch.float32, device=device)
         kappa = params.kappa
         self._shared = not isinstance(kappa, Mapping)
         """Whether all anchors have the same strength."""

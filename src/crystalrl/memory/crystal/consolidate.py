@@ -96,7 +96,7 @@ def back_up(
     value = own = flagged.to(torch.float32)
     if last is not None:
         value = torch.maximum(own, last)
-    zero = torch.zeros(len(own), 1, device=own.device)
+    zero = torch.zeros(len(own), 1, dtype=torch.float32, device=own.device)
     if not bool(value.any()):
         return value
     for _ in range(sweeps):

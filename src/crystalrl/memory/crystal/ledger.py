@@ -74,7 +74,7 @@ class CrystalLedger:
         self.generation = self.tree.generations[:, :slots, 0]
         """int32[L, N]: increases when a slot is written or its experience evicted."""
         self.number = torch.zeros(lanes, dtype=torch.int64, device=device)
-        self.max_priority = torch.ones(lanes, device=device)
+        self.max_priority = torch.ones(lanes, dtype=torch.float32, device=device)
         self.filled = torch.zeros(lanes, len(WEIGHTING), dtype=torch.float64, device=device)
         self.queue = torch.zeros(lanes, slots, dtype=torch.int32, device=device)
         self.head = torch.zeros(lanes, dtype=torch.int64, device=device)
@@ -115,7 +115,11 @@ class CrystalLedger:
         for name, wide in self._wide.items():
             setattr(self, str(STORED_SLOTS.get(name, name)), wide[:, :slots])
         env = self._wide.get("env", torch.zeros(0, dtype=torch.int32, device=device))
-        enter = torch.stack(self.enter) if self.params.phases else torch.full((2, lanes, 1), torch.inf, device=device)
+        enter = (
+            torch.stack(self.enter)
+            if self.params.phases
+            else torch.full((2, lanes, 1), torch.inf, dtype=torch.float32, device=device)
+        )
         columns = (floats, small, self._wide["birth"], self._wide["updated"], env)
         return SlotColumns(*columns, clock, self.number, self.filled, enter, spec.n_step)
 

@@ -48,8 +48,8 @@ class Grid:
         self.width = width
         entries = 1 << max(10, (2 * slots - 1).bit_length())
         self.count = torch.zeros(lanes, entries, dtype=torch.int32, device=device)
-        self.centre = torch.zeros(lanes, 1, size, device=device)
-        self.deviation = torch.zeros(lanes, 1, size, device=device)
+        self.centre = torch.zeros(lanes, 1, size, dtype=torch.float32, device=device)
+        self.deviation = torch.zeros(lanes, 1, size, dtype=torch.float32, device=device)
         """Zero until the first visits."""
         self.cell = torch.zeros(lanes, slots, dtype=torch.int32, device=device)
 
@@ -161,7 +161,7 @@ def pseudo_counts(nearby: Neighbourhood, occupied: Tensor) -> Tensor:
     counted = occupied & (listed > 0)
     far = torch.where(counted, nearby.successor_distance(last), 0.0)
     typical = masked_quantile(far, counted, 0.5)
-    ratio = torch.where(far > 0, typical / far.clamp_min(1e-30), torch.where(typical > 0, torch.inf, 1.0))
+    ratio = torch.where(far > 0, typical / far.clamp_min(1e-30), torch.where(typical > 0, torch.inf, 1.0).to(far.dtype))
     return torch.where(counted, 1 + listed * ratio, 1.0)
 
 

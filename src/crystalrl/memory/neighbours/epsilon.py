@@ -33,7 +33,7 @@ class Scales:
     @property
     def nothing(self) -> Tensor:
         """Zeros float32[L, 1], for a memory without a rule."""
-        return torch.zeros(self.lanes, 1, device=self.device)
+        return torch.zeros(self.lanes, 1, dtype=torch.float32, device=self.device)
 
     def delta_r(self, view: View) -> Tensor:
         """δ_r as given, or the standard deviation of the stored rewards."""
@@ -87,7 +87,7 @@ def liquid_spacing(
     """
     lanes, slots = experiences.phase.shape
     if k >= slots:
-        return torch.zeros(lanes, 1, device=experiences.state.device)
+        return torch.zeros(lanes, 1, dtype=torch.float32, device=experiences.state.device)
     step, stop = step or -(-slots // SAMPLED), stop or slots
     rows = torch.arange(0, stop, step, device=experiences.state.device)
     if pairs is not None and (not rows.is_cuda or lanes * len(rows) >= min_rows):

@@ -49,7 +49,7 @@ class NeighbourGraph:
         """The states nearest to each successor state."""
         self.similar_lists = self._empty_lists(tuning.similar) if self.rule != "none" else None
         """The experiences within ε of each, as the rule measures it."""
-        self.epsilon = torch.zeros(self.lanes, 1, device=self.device)
+        self.epsilon = torch.zeros(self.lanes, 1, dtype=torch.float32, device=self.device)
         self.built_for = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         """Experiences that each lane held when its index was built; 0: not yet."""
         self.added = torch.zeros_like(self.built_for)

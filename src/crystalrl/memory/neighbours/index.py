@@ -64,8 +64,8 @@ class Brute:
 
     def __init__(self, lanes: int, slots: int, size: int, device: torch.device) -> None:
         wide, self.spare = slots // self.group * self.group + self.group, slots
-        self.vectors = torch.zeros(lanes, wide, size, device=device)
-        self.length = torch.full((lanes, wide), torch.inf, device=device)
+        self.vectors = torch.zeros(lanes, wide, size, dtype=torch.float32, device=device)
+        self.length = torch.full((lanes, wide), torch.inf, dtype=torch.float32, device=device)
         """Squared norms; infinite where nothing is stored."""
 
     def build(self, occupied: Tensor, lanes: Tensor, vectors: Callable[[Tensor], Tensor]) -> None:

@@ -36,11 +36,11 @@ class StateVectors:
         shape = (self.lanes, self.slots, self.size)
         self.copies: dict[str, Tensor] = {}
         if not features.plain:
-            self.copies = {role: torch.zeros(shape, device=device) for role in ROLES}
-        self.mean = torch.zeros(self.lanes, 1, self.size, device=device)
+            self.copies = {role: torch.zeros(shape, dtype=torch.float32, device=device) for role in ROLES}
+        self.mean = torch.zeros(self.lanes, 1, self.size, dtype=torch.float32, device=device)
         self.deviation = torch.ones_like(self.mean)
         actions = 1 if features.discrete else arena.columns["action"].flatten(1).shape[1]
-        self.action_deviation = torch.ones(self.lanes, 1, actions, device=device)
+        self.action_deviation = torch.ones(self.lanes, 1, actions, dtype=torch.float32, device=device)
 
     def fit(self, view: View, lanes: Tensor) -> None:
         """Take mean and deviation from everything stored, in the lanes bool[L]."""
@@ -117,7 +117,7 @@ class StateVectors:
     def all_successor_distances(self, other: Tensor) -> Tensor:
         """float32[L, W]: distance of each successor state to the state of slot other int64[L, W]."""
         lanes, width = other.shape
-        far = torch.empty(lanes * width, device=other.device)
+        far = torch.empty(lanes * width, dtype=torch.float32, device=other.device)
         for part in torch.arange(lanes * width, device=other.device).split(1 << 17):
             far[part] = self.successor_distance(part // width, part % width, other.flatten()[part, None])[:, 0]
         return far.view(lanes, width)

@@ -57,7 +57,7 @@ class PriorityRule:
         weighting: tuple[Weighting, ...] = (Weighting.BASE,),
         state: tuple[Tensor, Tensor] | None = None,
     ) -> None:
-        nothing = torch.zeros(len(max_priority), 0, device=max_priority.device)
+        nothing = torch.zeros(len(max_priority), 0, dtype=torch.float32, device=max_priority.device)
         self.epsilon, self.exponent, self.max_priority, self.weighting = epsilon, exponent, max_priority, weighting
         self.c, self.error = state or (nothing, nothing)
         self.arrays: tuple[Any, ...] = ()

@@ -50,7 +50,7 @@ class SumTree:
         tensors = TreeTensors(self.weight, self.label, self.sums, self.generations, self.offsets, slots)
         self.operations = kind.operations(tensors)
         one = torch.ones(lanes, 1, dtype=torch.float64, device=self.device)
-        self._no_gate = LossGate(torch.zeros(lanes, 0, device=self.device), one, one)
+        self._no_gate = LossGate(torch.zeros(lanes, 0, dtype=torch.float32, device=self.device), one, one)
 
     @property
     def total(self) -> Tensor:

@@ -1,0 +1,32 @@
+"""Loops compile also where numba finds no place for its cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("numba")
+
+PROGRAM = """
+import warnings
+from crystalrl.backends.numba_jit import fast, jit
+scope = {}
+exec(compile("def double(x): return 2 * x", "/proc/nowhere/code.py", "exec"), scope)
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    assert jit(scope["double"])(21) == fast(scope["double"])(21) == 42
+assert all("NUMBA_CACHE_DIR" in str(each.message) for each in seen) and len(seen) == 2, seen
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs a folder in which nobody can write")
+def test_functions_compile_without_a_place_for_the_cache_and_say_so() -> None:
+    """A container with a read-only package and home."""
+    nowhere = {"HOME": "/proc/nowhere", "XDG_CACHE_HOME": "/proc/nowhere", "NUMBA_CACHE_DIR": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env={**os.environ, **nowhere}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
