@@ -66,6 +66,7 @@ memory/crystal/memory.py::CrystalMemory.consolidate
       memory/crystal/consolidate.py::_settled
       memory/crystal/consolidate.py::_step
     memory/crystal/consolidate.py::_follow
+      memory/crystal/consolidate.py::_like
     memory/crystal/consolidate.py::_uniform
     memory/crystal/phases.py::move
       memory/crystal/phases.py::_refuse_beyond_room
@@ -75,7 +76,6 @@ memory/crystal/memory.py::CrystalMemory.consolidate
         memory/crystal/phases.py::Moves
         memory/crystal/phases.py::_by_age
         memory/crystal/phases.py::_rank
-    memory/crystal/consolidate.py::_like
   memory/crystal/memory.py::CrystalMemory.apply
 """
 CONSOLIDATION_CONTRACTS = """

@@ -11,7 +11,8 @@ PROGRAM = """
 import hashlib, sys
 import numpy as np
 import torch
-from crystalrl import CrystalMemory, CrystalParams, Evaluation, PrioritizedMemory, ReservoirMemory, Transition, UniformMemory
+from crystalrl import CrystalMemory, CrystalParams, PrioritizedMemory, ReservoirMemory, UniformMemory
+from crystalrl import Evaluation, Transition
 
 torch.set_default_dtype(getattr(torch, sys.argv[2]))
 anchored = CrystalParams.anchored(time_unit=40, alpha=0.5)

@@ -11,7 +11,7 @@ import numba
 
 def jit(function: Callable[..., Any], fastmath: bool = False) -> Any:
     """Compile a function when it is first called. Without a writable place for the cache, in each process again."""
-    options = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
     try:
         return numba.njit(function, cache=True, **options)
     except RuntimeError as error:
