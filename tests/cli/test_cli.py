@@ -1,10 +1,14 @@
 """The command line: what it refuses before any training, and what it leaves behind."""
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from crystalrl import cli
+from crystalrl import __version__, cli
 from crystalrl.study.run import Trainer
 
 TINY = ["--steps", "80", "--capacity", "64", "--batch", "16", "--episodes", "2", "--points", "1"]
@@ -121,7 +125,7 @@ def test_an_interrupted_study_is_reported_so_far_and_resumed_to_its_last_table(
 
     with monkeypatch.context() as patched:
         patched.setattr(Trainer, "begin", interrupted)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(SystemExit, match="130"):
             cli.main(["study", "two.toml"])
     capsys.readouterr()
     cli.main(["report", "runs/two"])
@@ -134,3 +138,24 @@ def test_nothing_to_resume_is_an_error_that_says_so(capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit):
         cli.main(["resume", "runs"])
     assert "runs: wanted a folder of results, found no spec.toml" in capsys.readouterr().out
+
+
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["--version"])
+    assert capsys.readouterr().out.split() == ["crystalrl", __version__]
+
+
+def test_an_interrupted_run_says_how_to_continue_and_shows_no_traceback(tmp_path: Path) -> None:
+    command = ["run", "nav-2", "--steps", "1000000", "--seeds", "0", "--out", str(tmp_path / "run")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "crystalrl", *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "run" / "spec.toml").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    told = process.communicate(timeout=60)[0]
+    assert process.returncode == 130, told
+    assert "Traceback" not in told
+    assert "crystalrl resume" in told

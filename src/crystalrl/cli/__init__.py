@@ -13,6 +13,7 @@ import tyro
 from rich.console import Console
 from rich.markup import escape
 
+from crystalrl._version import __version__
 from crystalrl.cli import theory
 from crystalrl.cli.progress import ProgressDisplay
 from crystalrl.cli.terminal import show_forecast, show_report, show_tuning
@@ -119,15 +120,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of `crystalrl`."""
     console = Console()
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given == ["--version"]:
+        console.print(f"crystalrl {__version__}", highlight=False)
+        return
     if given[:1] == ["theory"]:
         raise SystemExit(theory.main(given[1:], console))
     rest, sections = take_sections(given)
     try:
         command = tyro.cli(Command, prog="crystalrl", args=rest)
         _dispatch(command, sections, console)
-    except (ValueError, FileNotFoundError) as error:
+    except (ValueError, OSError) as error:
         console.print(f"[red]error[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        console.print("Interrupted. Results so far are kept: `crystalrl resume FOLDER` continues.", highlight=False)
+        raise SystemExit(130) from None
 
 
 def take_sections(arguments: Sequence[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
