@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import pickle
 from copy import deepcopy
 from typing import Any
@@ -49,3 +50,18 @@ def test_a_copy_draws_what_the_original_would_and_shares_nothing(kind: Any, way:
         memory.update(ours.index, ours.reward)
         again.update(theirs.index, theirs.reward)
     again.check()
+
+
+def drawn(memory: Any, answers: Any) -> None:
+    answers.put(memory.sample(16).index.tolist())
+
+
+@pytest.mark.parametrize("kind", [UniformMemory, CrystalMemory])
+def test_a_memory_can_be_given_to_a_spawned_process(kind: Any) -> None:
+    memory, context = filled(kind(64, obs=(3,), action=4, seed=5)), multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    process = context.Process(target=drawn, args=(memory, answers))
+    process.start()
+    there = answers.get(timeout=60)
+    process.join()
+    assert there == memory.sample(16).index.tolist()

@@ -277,7 +277,8 @@ class ReplayMemory:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy use the saved state: tensors that are views of one storage would be separated otherwise."""
-        return _restored, (self._header(), self.state_dict(), str(self.device))
+        arrays = {name: tensor.numpy() for name, tensor in self.state_dict().items()}
+        return _restored, (self._header(), arrays, str(self.device))
 
     def _header(self) -> dict[str, Any]:
         params = asdict(self.params) if is_dataclass(self.params) and not isinstance(self.params, type) else {}
@@ -292,7 +293,8 @@ def load_memory(path: str | PathLike[str], device: str | torch.device = "cpu") -
     return _restored(header, state, device)
 
 
-def _restored(header: Mapping[str, Any], state: Mapping[str, Tensor], device: str | torch.device) -> ReplayMemory:
+def _restored(header: Mapping[str, Any], values: Mapping[str, Any], device: str | torch.device) -> ReplayMemory:
+    state = {name: torch.as_tensor(value) for name, value in values.items()}
     options = {**storage_from_json(header["structure"]), "seed": state["streams.seeds"].tolist(), "device": device}
     memory = ReplayMemory.kinds[header["kind"]]._restore(options, header["params"])
     memory.load_state_dict(state)
