@@ -59,8 +59,7 @@ class ReplayMemory:
         """Slots that one call may write in each lane."""
         self._single = self.backend.on_host and self.lanes == spec.envs == spec.n_step == 1
         self._all_valid = torch.ones(self.lanes, spec.envs, dtype=torch.bool, device=self.device)
-        self._filled = False
-        """Whether every lane is known to hold an experience."""
+        self._filled = False  # whether every lane is known to hold an experience
 
     @classmethod
     def from_spaces(

@@ -1,6 +1,6 @@
 """Checkpoint files: safetensors with a JSON header, a version and a checksum over every byte. No pickle.
 
-A file is written under a temporary name in the same folder, synced to disk and renamed. At any moment a reader finds
+A file is written in a temporary folder next to it, synced to disk and renamed. At any moment a reader finds
 either the complete old file or the complete new one.
 """
 
@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,9 +39,8 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], tensors: Mapp
     target = Path(path)
     metadata = {"crystalrl": str(VERSION), "header": json.dumps(header, sort_keys=True), "checksum": _BLANK}
     _remove_abandoned(target)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.{os.getpid()}.", suffix=".tmp", dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
+    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.{os.getpid()}.", suffix=".tmp", dir=target.parent))
+    temporary = folder / "new"  # safetensors writes files of its own next to it
     try:
         save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, temporary, metadata)
         _seal(temporary)
@@ -50,15 +50,15 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], tensors: Mapp
     except SafetensorError as error:
         raise OSError(f"{target}: could not be written ({error}); what was there before is unchanged") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove temporary files of this target whose process has ended: a killed save leaves one behind."""
+    """Remove temporary folders of this target whose process has ended: a killed save leaves one behind."""
     mine = re.compile(rf"\.{re.escape(target.name)}\.(\d+)\.[^.]*\.tmp")
     for path in target.parent.iterdir():
         if (found := mine.fullmatch(path.name)) and not _running(int(found[1])):
-            path.unlink(missing_ok=True)
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _running(process: int) -> bool:
