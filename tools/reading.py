@@ -19,9 +19,9 @@ class Walk:
     """A walk and its goal. Protocols are contracts."""
 
     files: int
-    """At most so many."""
+    """Largest number of files."""
     lines: int
-    """At most so many."""
+    """Largest number of lines."""
     tree: str
     concrete: str = ""
     """Classes that the walk is about: a call of a base's method is one of theirs."""

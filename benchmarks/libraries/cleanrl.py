@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 
 from benchmarks.harness.timing import Step
-from benchmarks.libraries.library import BATCH, SLOTS, Library, example
+from benchmarks.libraries.interface import BATCH, SLOTS, Library, example
 from crystalrl import CrystalParams, Transition
 
 FILES = {"DQN": example("cleanrl_dqn"), "SAC": example("cleanrl_sac")}
@@ -35,7 +35,7 @@ def stepper(name: str, params: CrystalParams | None) -> Step:
     return lambda: agent.update(memory)
 
 
-LIBRARY = Library(
+INTERFACE = Library(
     stock={"plain loop": None},
     packages={},
     networks="64 × 64",

@@ -10,7 +10,7 @@ from scipy import stats
 
 from benchmarks.harness.pages import table
 from benchmarks.harness.results import Setting
-from benchmarks.libraries.library import example
+from benchmarks.libraries.interface import example
 
 Runs = list[dict[str, Any]]
 NAMES = {"stock": "SB3's own", "prioritized": "`PrioritizedReplayBuffer`", "crystal": "`CrystalReplayBuffer`"}

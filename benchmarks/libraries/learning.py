@@ -15,7 +15,7 @@ from scipy import stats
 
 from benchmarks.harness.pages import table
 from benchmarks.harness.results import Setting
-from benchmarks.libraries.library import Buffer, library
+from benchmarks.libraries.interface import Buffer, library
 from crystalrl import CrystalParams
 
 PLAIN = CrystalParams.anchored(

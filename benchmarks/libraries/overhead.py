@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from benchmarks.harness.pages import measured_on, table
 from benchmarks.harness.results import Result, Setting, machine
 from benchmarks.harness.timing import Job, interleaved, medians
-from benchmarks.libraries.library import BATCH, SLOTS, Library, library
+from benchmarks.libraries.interface import BATCH, SLOTS, Library, library
 from crystalrl import CrystalParams
 
 NEVER = 10**9

@@ -9,7 +9,7 @@ import numpy as np
 from tianshou.data import PrioritizedVectorReplayBuffer
 
 from benchmarks.harness.timing import Step
-from benchmarks.libraries.library import BATCH, SLOTS, Library, example
+from benchmarks.libraries.interface import BATCH, SLOTS, Library, example
 from crystalrl import CrystalParams
 from crystalrl.integrations.tianshou import CrystalReplayBuffer
 from tests.integrations.tianshou_models import ENVS, algorithm, step
@@ -34,7 +34,7 @@ def stepper(name: str, params: CrystalParams | None) -> Step:
     return lambda: made.update(buffer=buffer, sample_size=BATCH)
 
 
-LIBRARY = Library(
+INTERFACE = Library(
     stock={"Tianshou's prioritized": None},
     packages={"tianshou": version("tianshou")},
     networks="16 × 16",

@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.harness.timing import Step
 from benchmarks.libraries import torchrl_extension
-from benchmarks.libraries.library import BATCH, SLOTS, Buffer, Library, example
+from benchmarks.libraries.interface import BATCH, SLOTS, Buffer, Library, example
 
 COMPILED, MAKE = torchrl_extension.load()  # first: what follows imports TorchRL's samplers
 
@@ -61,7 +61,7 @@ def stepper(name: str, kind: Buffer) -> Step:
     return step
 
 
-LIBRARY = Library(
+INTERFACE = Library(
     stock={"TorchRL's uniform": None, **({"TorchRL's prioritized": "prioritized"} if COMPILED else {})},
     packages={"torchrl": f"{version('torchrl')} ({MAKE})"},
     networks="16 × 16",

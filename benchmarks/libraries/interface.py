@@ -44,7 +44,7 @@ class Library:
 
 def library(name: str) -> Library:
     """Imported when it is needed, since each is optional."""
-    found: Library = import_module(f"benchmarks.libraries.{name}").LIBRARY
+    found: Library = import_module(f"benchmarks.libraries.{name}").INTERFACE
     return found
 
 
