@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crystalrl.integrations._common import require
+from crystalrl.integrations._common import Crystallizing, require
 from crystalrl.memory import CrystalMemory
 from crystalrl.memory.storage.spec import from_spaces
 from crystalrl.params import CrystalParams
@@ -61,7 +61,7 @@ def demonstration(params: CrystalParams) -> float:
     return float(np.nextafter(np.float32(max(floats(params.tau_C))), np.float32(1)))
 
 
-def fill(memory: CrystalMemory, dataset: Any, *, demonstrations: bool = False) -> Tensor:
+def fill(memory: Crystallizing, dataset: Any, *, demonstrations: bool = False) -> Tensor:
     """Store a dataset's transitions in the order in which they were recorded; returns their slots int64[M].
 
     With `demonstrations` they start as crystals, and must fit into the crystal store, which drops what exceeds it.
@@ -72,13 +72,15 @@ def fill(memory: CrystalMemory, dataset: Any, *, demonstrations: bool = False) -
     room = memory.params.caps(memory.capacity)[2]
     if demonstrations and count > room:
         raise ValueError(f"demonstrations: wanted at most the {room} steps that the crystal store holds, got {count}")
-    slots = [memory.add(step, crystallization=c).reshape(-1) for step in transitions(dataset, memory)]
+    slots = [
+        memory.add(step, crystallization=c).reshape(-1)
+        for step in transitions(dataset, isinstance(memory.spec.action, int))
+    ]
     return torch.cat(slots) if slots else torch.zeros(0, dtype=torch.int64)
 
 
-def transitions(dataset: Any, memory: CrystalMemory) -> Iterator[Transition]:
+def transitions(dataset: Any, discrete: bool) -> Iterator[Transition]:
     """The steps of a dataset. An episode whose recording stops without a flag counts as truncated."""
-    discrete = isinstance(memory.spec.action, int)
     for episode in dataset.iterate_episodes():
         terminated, truncated = episode.terminations.copy(), episode.truncations.copy()
         if len(episode) and not (terminated[-1] or truncated[-1]):
@@ -101,12 +103,11 @@ def _at(observations: Any, k: int) -> Any:
     return observations[k]
 
 
-def ranked(memory: CrystalMemory, phase: str | None = None) -> dict[str, Any]:
-    """`memory.experiences` sorted by c, highest first, and `number`, the position of each in order of arrival."""
+def ranked(memory: Crystallizing, phase: str | None = None) -> dict[str, Any]:
+    """`memory.experiences` sorted by c, highest first."""
     found = memory.experiences(phase)
-    number = memory.ledger.birth[0, found["index"]]
-    order = torch.from_numpy(np.lexsort((number.numpy(), -found["c"].cpu().numpy())))
-    return {name: _take(part, order) for name, part in {**found, "number": number}.items()}
+    order = torch.from_numpy(np.lexsort((found["number"].numpy(), -found["c"].cpu().numpy())))
+    return {name: _take(part, order) for name, part in found.items()}
 
 
 def _take(part: Any, order: Tensor) -> Any:
@@ -116,7 +117,7 @@ def _take(part: Any, order: Tensor) -> Any:
 
 
 def export(
-    memory: CrystalMemory, dataset_id: str, *, like: Any, phase: str | None = None, top: int | None = None, **about: Any
+    memory: Crystallizing, dataset_id: str, *, like: Any, phase: str | None = None, top: int | None = None, **about: Any
 ) -> Any:
     """Write experiences (of a phase; the `top` by c) as a Minari dataset with the spaces and environment of `like`.
 

@@ -40,6 +40,8 @@ class Anchors(dict[str, Tensor]):
 
     def at(self, slots: Tensor, c: Tensor, flags: Tensor) -> dict[str, Anchor]:
         """The anchors of slots int64[L, B]; c and flags [L, N] are the ledger's columns."""
+        if not self:
+            return {}
         flat = (slots if len(slots) == 1 else slots + self._first).reshape(-1)
         out: dict[str, Anchor] = {}
         for name, anchor in self.items():

@@ -18,7 +18,7 @@ def contents(ledger: CrystalLedger, arena: AnyArena, phase: str | None, lane: in
     slots = (phases > 0 if phase is None else phases == PHASES.index(phase)).nonzero()[:, 0]
     rows = arena.rows[lane, slots]
     ending = arena.endings(rows)
-    state = {"c": ledger.c, "utility": ledger.utility, "phase": ledger.phase}
+    state = {"c": ledger.c, "utility": ledger.utility, "phase": ledger.phase, "number": ledger.birth}
     return {
         **arena.unpack(rows),
         "terminated": (ending & TERMINATED) > 0,

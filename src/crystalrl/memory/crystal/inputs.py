@@ -47,3 +47,9 @@ def occupied_slots(spec: StorageSpec, index: Tensor, phase: Tensor) -> Tensor:
     if not bool((known & (phase.gather(1, slots * known) != EMPTY)).all()):
         raise ValueError("pin: wanted slots that hold an experience, got an empty or unknown one")
     return slots
+
+
+def refuse_too_few_liquid(liquid: int, wanted: int, capacity: int) -> None:
+    """Raise if the liquid store cannot hold the experiences `wanted` (envs × n_step) that one step may add."""
+    if wanted > liquid:
+        raise ValueError(f"capacity: wanted at least envs × n_step = {wanted} liquid slots, got {liquid} of {capacity}")

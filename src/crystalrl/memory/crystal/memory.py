@@ -19,7 +19,7 @@ from crystalrl.memory.crystal.consolidate import plan
 from crystalrl.memory.crystal.contents import contents
 from crystalrl.memory.crystal.episode_boost import boost
 from crystalrl.memory.crystal.evaluate import evaluate_all
-from crystalrl.memory.crystal.inputs import checked_c, checked_return, occupied_slots
+from crystalrl.memory.crystal.inputs import checked_c, checked_return, occupied_slots, refuse_too_few_liquid
 from crystalrl.memory.crystal.ledger import CrystalLedger
 from crystalrl.memory.crystal.novelty import Grid
 from crystalrl.memory.crystal.report import Consolidation
@@ -70,7 +70,7 @@ class CrystalMemory(ReplayMemory):
         super().__init__(StorageSpec(capacity, **storage), arena)
         self.params = params or CrystalParams()
         lanes, device = self.lanes, self.device
-        self._refuse_too_few_liquid()
+        refuse_too_few_liquid(self.params.caps(capacity)[0], self._width, capacity)
         self.consolidations = torch.zeros(lanes, dtype=torch.int64, device=device)
         """Consolidations of each lane so far. Also the tick of its noise, so that a lane gets the same noise alone."""
         clock = self.consolidations if self.params.clock == "calls" else self.time
@@ -96,13 +96,6 @@ class CrystalMemory(ReplayMemory):
         self._steps = self.steps.numpy()
         self._loads = 0
         """Times that other contents were loaded: a plan from before a load is void."""
-
-    def _refuse_too_few_liquid(self) -> None:
-        liquid = self.params.caps(self.capacity)[0]
-        if self._width > liquid:
-            raise ValueError(
-                f"capacity: wanted at least envs × n_step = {self._width} liquid slots, got {liquid} of {self.capacity}"
-            )
 
     @classmethod
     def _restore(cls, storage: dict[str, Any], params: dict[str, Any]) -> Self:
@@ -206,6 +199,13 @@ class CrystalMemory(ReplayMemory):
     def _all_due(self) -> bool:
         return int(self._steps[0]) >= self.params.interval(self.capacity)
 
+    def restart_clock(self) -> None:
+        """Count time from now on, for example when learning starts: outputs cannot settle before. No effect if time is
+        counted in consolidations.
+        """
+        if self.params.clock == "steps":
+            self.ledger.updated.copy_(self.time[:, None].expand_as(self.ledger.updated))
+
     def consolidate(self, evaluate: Evaluate) -> Consolidation:
         """Let every experience crystallize or melt a little (Algorithm 1). `evaluate(batch)` returns TD errors [L, B],
         or an `Evaluation` with the outputs that anchors need.
@@ -265,7 +265,7 @@ class CrystalMemory(ReplayMemory):
 
     def experiences(self, phase: str | None = None, lane: int = 0) -> dict[str, Any]:
         """The stored experiences of a lane, of one phase or all: obs, action, reward, next_obs, discount, terminated,
-        truncated, context, c, utility, phase and index, as tensors with one row per experience.
+        truncated, context, c, utility, phase, number (order of arrival) and index (slot), one row per experience.
         """
         return contents(self.ledger, self.arena, phase, lane)
 
