@@ -161,15 +161,14 @@ def pair(part: str, given: argparse.Namespace, work: Path) -> tuple[Found, Found
         return files_pair(given, work)
     if part == "study":
         return study_pair(given, work)
-    if part == "triton" and not has_triton(given):
+    missing = {"triton": "importlib.util.find_spec('triton') is None", "cuda": "not torch.cuda.is_available()"}
+    if part in missing and "True" in python(given, f"import importlib.util, torch; print({missing[part]})"):
         return {}, {}
     return backend_pair(part, given, work)
 
 
-def has_triton(given: argparse.Namespace) -> bool:
-    return "True" in run(
-        given.old, ["-c", "import importlib.util as u; print(u.find_spec('triton') is not None)"], {}, given.path
-    )
+def python(given: argparse.Namespace, code: str) -> str:
+    return run(given.old, ["-c", code], {}, given.path)
 
 
 def verdict(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> tuple[bool, str]:

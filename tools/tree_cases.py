@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -138,6 +139,7 @@ def build(case: Case) -> Any:
         "gamma": 0.97,
         "context": True,
         "seed": 7,
+        "device": os.environ.get("PROBE_DEVICE", "cpu"),
     }
     if case.crystal:
         anchor = {"q": (2,), "pi": ()} if case.kind == "anchored" else None

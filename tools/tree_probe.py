@@ -30,8 +30,9 @@ ENVIRONMENT = {
     "numpy": {"CRYSTALRL_BACKEND": "numpy", "CRYSTALRL_NUMBA": "0"},
     "torch": {"CRYSTALRL_BACKEND": "torch"},
     "triton": {"CRYSTALRL_BACKEND": "triton", "CRYSTALRL_TRITON": "cpu", "TRITON_INTERPRET": "1"},
+    "cuda": {"PROBE_DEVICE": "cuda"},
 }
-"""Variables that select each backend, in older checkouts, too."""
+"""Variables that select each backend, in older checkouts, too. On CUDA it is compiled Triton."""
 
 
 class Critic:
@@ -136,7 +137,7 @@ def probe(case: Case, folder: Path) -> tuple[dict[str, str], dict[str, float]]:
         sums = live(memory, case, range(half), walked, hashes)
         content = describe(memory, case, hashes, folder, "halfway")
         path = folder / f"{case.name}.safetensors"
-        if case.lanes is None:
+        if case.lanes is None and "PROBE_DEVICE" not in os.environ:  # it loads to the CPU
             memory = load_memory(path)
         else:
             memory = build(case)
@@ -194,7 +195,7 @@ class lists_kept:
 
     def __enter__(self) -> None:
         if self.case.lists:
-            setattr(self.home, self.name, {**self.before, "cpu": LISTS_FROM})
+            setattr(self.home, self.name, dict.fromkeys(self.before, LISTS_FROM))
 
     def __exit__(self, *error: object) -> None:
         setattr(self.home, self.name, self.before)
@@ -213,9 +214,9 @@ def torch_only() -> None:
 
 def refuse_other_backend(backend: str) -> None:
     """Raise if what was loaded shows that another backend was at work."""
-    if ("numba" in sys.modules) != (backend == "numba"):
+    if backend != "cuda" and ("numba" in sys.modules) != (backend == "numba"):
         raise RuntimeError(f"backend: wanted {backend}, but numba was {'' if backend != 'numba' else 'not '}loaded")
-    if backend == "triton" and "triton" not in sys.modules:
+    if backend in ("triton", "cuda") and "triton" not in sys.modules:
         raise RuntimeError("backend: wanted triton, but it was not loaded")
 
 
