@@ -55,7 +55,8 @@ def test_returns_in_the_memory_are_discounted_as_the_agent_wants_them() -> None:
     for step in range(1, 11):
         obs = torch.full((2, 1, *suite.obs), float(step))
         reward, over = torch.full((2, 1), float(step)), torch.zeros(2, 1, dtype=torch.bool)
-        memory.add(Transition(obs, torch.zeros(2, 1, dtype=torch.int64), reward, obs + 1, over, over))
+        none = torch.zeros(2, 1, dtype=torch.int64)
+        memory.add(Transition(obs, none, reward, obs + 1, over, over, none))
     drawn = memory.sample(64)
     first = drawn.obs[..., 0]
     torch.testing.assert_close(drawn.reward, first + (first + 1) / 2 + (first + 2) / 4)

@@ -14,7 +14,7 @@ from tests.theory.claims.evidence import assert_has, evidence
     ("where", "numbers"),
     [
         ("Thm wellposed, proof", ("177.5", "327.3", "1316.8")),
-        ("Thm exp_conv (iii), first bound", ("11.8", "8.19e-05")),
+        ("Thm exp_conv (iii), first bound", ("×11.8", "8.19e-05")),
     ],
 )
 def test_the_evidence_reproduces_the_known_numbers(where: str, numbers: tuple[str, ...]) -> None:
