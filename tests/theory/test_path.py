@@ -21,8 +21,9 @@ def test_the_predicted_excess_variance_is_the_measured_one() -> None:
 
 
 @pytest.mark.parametrize("fineness", [1.0, 3.0])
-def test_the_grid_contains_every_stop_and_its_steps_are_small_enough(fineness: float) -> None:
-    rates, width = Rates(0.025, 0.0005, 0.05), 0.01
+@pytest.mark.parametrize("sigma", [0.05, 0.002])
+def test_the_grid_contains_every_stop_and_its_steps_are_small_enough(sigma: float, fineness: float) -> None:
+    rates, width = Rates(0.025, 0.0005, sigma), 0.01
     path = mean_path(Schedule.constant(rates), 0.1, STOPS, width, fineness)
     assert path.grid[path.is_stop].tolist() == STOPS.tolist()
     assert path.variance_error[0] == 0
@@ -32,7 +33,7 @@ def test_the_grid_contains_every_stop_and_its_steps_are_small_enough(fineness: f
     moved = np.abs(np.diff(moments.mean(rates, path.grid, 0.1)))
     mean, deviation = (moments.mean(rates, path.grid, 0.1), np.sqrt(moments.variance(rates, path.grid, 0.1)))
     scale = deviation + width * np.sqrt(mean * (1 - mean)) + width**2
-    assert np.all(moved <= 1.5 * 0.26 * scale[:-1] / fineness)  # a step before a stop is up to 1.5 times as long
+    assert np.all(moved <= 1.5 * 0.25 * scale[:-1] / fineness)  # a step before a stop is up to 1.5 times as long
     growth = 0.04 * (path.grid[:-1] + 0.02 * width**2 / rates.noise)
     assert np.all(steps <= 1.5 * growth / fineness + 1e-12)
 
