@@ -1,12 +1,13 @@
-"""A results folder with made-up scores."""
+"""Made-up results: columns of every table, and a folder with scores."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from crystalrl.study.definition import Table
 from crystalrl.study.spec import RunSpec
-from crystalrl.study.store import Store
+from crystalrl.study.store import TABLES, Store
 
 ROWS = {
     "anchored": RunSpec("nav-2", memory="crystal", preset="anchored", seeds=(0, 1, 2)),
@@ -43,3 +44,19 @@ def write_results(folder: Path) -> Path:
                 add("curves", cell, method, seed, task, 100, 0.5)
     Store(folder, TABLE.to_toml()).write("made", columns, "cpu")
     return folder
+
+
+def columns(score: float, seed: int, cell: str = "κ = 1") -> dict[str, dict[str, list[Any]]]:
+    """Two rows of each table."""
+    one = {"s": cell, "i": 3, "f": score}
+    made = {table: {name: [one[kind]] * 2 for name, kind in kinds.items()} for table, kinds in TABLES.items()}
+    for table in made.values():
+        table["seed"] = [seed] * 2
+    made["memory"]["crystal"] = [score, np.nan]
+    return made
+
+
+def assert_same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
+    assert list(ours) == list(theirs)
+    for name in ours:
+        np.testing.assert_array_equal(ours[name], theirs[name], strict=True)

@@ -16,8 +16,8 @@ from crystalrl.study.plan import plan
 from crystalrl.study.run import Progress, Trainer
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import TABLES, Store, read
+from tests.made_up_results import assert_same, columns
 from tests.study.test_checkpoints import stored
-from tests.study.test_store import assert_same, columns
 
 SMALL = {"suite": "nav-2", "steps": 160, "capacity": 64, "batch": 16, "episodes": 2, "points": 1}
 TABLE = Table("", {"VR": RunSpec(**SMALL), "PER": RunSpec(memory="prioritized", **SMALL)})

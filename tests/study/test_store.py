@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,45 +13,14 @@ from pyarrow import parquet
 from crystalrl.study.definition import Table
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import TABLES, Store, as_parquet, note_versions, read
+from tests.made_up_results import assert_same, columns
 
 SMALL = {"suite": "nav-2", "steps": 160, "capacity": 64, "batch": 16, "episodes": 2, "points": 1}
 TABLE = Table("", {"VR": RunSpec(**SMALL), "PER": RunSpec(memory="prioritized", **SMALL)})
 
 
-def columns(score: float, seed: int, cell: str = "κ = 1") -> dict[str, dict[str, list[Any]]]:
-    """Two rows of each table."""
-    one = {"s": cell, "i": 3, "f": score}
-    made = {table: {name: [one[kind]] * 2 for name, kind in kinds.items()} for table, kinds in TABLES.items()}
-    for table in made.values():
-        table["seed"] = [seed] * 2
-    made["memory"]["crystal"] = [score, np.nan]
-    return made
-
-
-@pytest.fixture
-def without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    return lambda: monkeypatch.setitem(sys.modules, "pyarrow", None)
-
-
-@pytest.fixture
-def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two runs, one stored as .npz, one as parquet."""
-    store = Store(tmp_path / "out", "x = 1\n")
-    with monkeypatch.context() as patched:
-        patched.setitem(sys.modules, "pyarrow", None)
-        store.write("one", columns(0.5, seed=0), "cpu")
-    store.write("two", columns(0.25, seed=1), "cpu")
-    return tmp_path / "out"
-
-
 def parts(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.glob("*.parquet/*")}
-
-
-def assert_same(ours: dict[str, Any], theirs: dict[str, Any]) -> None:
-    assert list(ours) == list(theirs)
-    for name in ours:
-        np.testing.assert_array_equal(ours[name], theirs[name], strict=True)
 
 
 def test_parts_of_both_formats_are_read_as_one_table(both: Path) -> None:
@@ -81,48 +49,6 @@ def test_an_interrupted_conversion_duplicates_nothing(both: Path) -> None:
     assert_same(read(both, "scores"), whole)
     assert as_parquet(both) == 1
     assert_same(read(both, "scores"), whole)
-
-
-def test_without_pyarrow_a_parquet_part_is_refused_by_name(both: Path, without_pyarrow: Callable[[], None]) -> None:
-    without_pyarrow()
-    assert as_parquet(both) == 0
-    with pytest.raises(ValueError, match=r"scores.parquet.part-two.parquet: .* needs pyarrow"):
-        read(both, "scores")
-
-
-@pytest.mark.parametrize("name", ["part-one.npz", "part-two.parquet"])
-def test_a_damaged_part_is_named_and_never_read_as_something_else(both: Path, name: str) -> None:
-    path = both / "scores.parquet" / name
-    whole, content = read(both, "scores"), path.read_bytes()
-    for length in {*range(0, len(content), 37), len(content) - 1}:
-        path.write_bytes(content[:length])
-        with pytest.raises(ValueError, match=rf"scores.parquet.{name}: wanted a whole part"):
-            read(both, "scores")
-    said = []
-    for place in range(0, len(content), 3):
-        path.write_bytes(content[:place] + bytes([content[place] ^ (1 << place % 8)]) + content[place + 1 :])
-        try:
-            assert_same(read(both, "scores"), whole)
-        except ValueError as error:
-            said.append(str(error))
-    assert len(said) > 20
-    assert all(name in message for message in said)
-
-
-def test_a_part_with_other_contents_is_named(both: Path) -> None:
-    path = both / "scores.parquet" / "part-one.npz"
-    np.savez(path, cell=np.array(["a"]), seed=np.array([1]))
-    with pytest.raises(
-        ValueError, match=r"part-one.npz: wanted .* cell, method, seed, after, task, score, got cell, s"
-    ):
-        read(both, "scores")
-    kinds = {"s": "a", "i": 1, "f": 0.5}
-    np.savez(path, **{name: np.array([kinds[kind]]) for name, kind in TABLES["scores"].items()} | {"seed": np.ones(1)})
-    with pytest.raises(ValueError, match=r"part-one.npz: wanted .* got seed of type float64"):
-        read(both, "scores")
-    path.rename(path.with_name("notes.txt"))
-    with pytest.raises(ValueError, match=r"notes.txt: wanted nothing but parts"):
-        read(both, "scores")
 
 
 def test_a_table_without_the_part_of_a_finished_run_is_refused(both: Path) -> None:

@@ -104,22 +104,6 @@ def test_an_environment_that_always_fails_ends_the_run_with_its_name(workers: in
         world.step(go)
 
 
-def test_a_world_continues_from_its_state_by_replaying_its_episodes() -> None:
-    random = torch.Generator().manual_seed(0)
-    actions = 2 * torch.rand(260, 2, 3, 1, generator=random) - 1
-    one, two = (suite("pendulum-2", [3, 4]).world(3) for _ in range(2))
-    one.reset(torch.tensor([1, 0]))
-    for action in actions[:230]:  # past the end of the first episode
-        one.step(action)
-    two.load_state_dict(one.state_dict())
-    assert torch.equal(one.obs, two.obs)
-    assert torch.equal(one.context, two.context)
-    for action in actions[230:]:
-        a, b = one.step(action), two.step(action)
-        assert torch.equal(a.next_obs, b.next_obs)
-        assert torch.equal(a.truncated, b.truncated)
-
-
 def test_a_study_reports_a_crash_and_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BAD_FILE", str(tmp_path / "done"))
     fields = {"seeds": (0, 1), "steps": 400, "capacity": 300, "batch": 32, "envs": 2, "episodes": 2, "warmup": 50}

@@ -65,14 +65,6 @@ def test_a_grid_that_cannot_resolve_sigma_is_refused_with_the_number_of_cells_ne
         Crystallization(sigma=0.001).evolve([200.0], 0.0)
 
 
-def test_the_predicted_excess_variance_is_the_measured_one() -> None:
-    law = Crystallization(sigma=0.02, utility=0.5, interference=1.0)
-    solution = law.evolve([10.0], 0.9, options=Options(cells=200, tolerance=1.0, fineness=3))
-    measured = solution.variance()[0] / law.variance(10.0, 0.9) - 1
-    assert measured == pytest.approx(solution.variance_error[0], rel=0.25)
-    assert measured > 0.01
-
-
 def test_without_noise_there_is_no_density_to_solve_for() -> None:
     with pytest.raises(ValueError, match="sigma must be > 0"):
         Crystallization(sigma=0.0).evolve([1.0], 0.2)

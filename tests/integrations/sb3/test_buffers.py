@@ -1,66 +1,23 @@
-"""Samples are true transitions, misuse is refused, saved buffers resume exactly."""
+"""Samples are true transitions, other loops are detected, saved buffers resume exactly."""
 
 from __future__ import annotations
 
 import pickle
-import sys
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from stable_baselines3 import DQN, SAC, HerReplayBuffer
+from stable_baselines3 import SAC
 from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.envs import BitFlippingEnv
-from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from stable_baselines3.common.vec_env import VecNormalize
 
 from crystalrl import CrystalParams, PrioritizedMemory
 from crystalrl.integrations.sb3 import Consolidate, CrystalReplayBuffer, PrioritizedReplayBuffer
+from tests.integrations.counters import BUFFERS, DictCounter, counted
 from tests.integrations.twins import algorithm, build, trained
-
-BUFFERS = (CrystalReplayBuffer, PrioritizedReplayBuffer)
-
-
-class Counter(gym.Env[Any, Any]):
-    """Observation: (episode, step). An episode ends after 5 steps: terminated if its number is even, else truncated."""
-
-    observation_space = gym.spaces.Box(-1e6, 1e6, (2,), np.float32)
-    action_space: gym.Space[Any] = gym.spaces.Discrete(3)
-
-    def __init__(self, start: int = 0) -> None:
-        self.episode, self.time = start - 1, 0
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        self.episode, self.time = self.episode + 1, 0
-        return self.observe(), {}
-
-    def observe(self) -> Any:
-        return np.array([self.episode, self.time], np.float32)
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self.time += 1
-        over, even = self.time == 5, self.episode % 2 == 0
-        return self.observe(), float(self.episode + self.time / 10), over and even, over and not even, {}
-
-
-class DictCounter(Counter):
-    observation_space = gym.spaces.Dict(  # type: ignore[assignment]
-        {"level": gym.spaces.Discrete(7), "place": gym.spaces.Box(-1e6, 1e6, (2,), np.float32)}
-    )
-
-    def observe(self) -> Any:
-        return {"level": self.time, "place": np.array([self.episode, self.time], np.float32)}
-
-
-def counted(buffer: Any, n_envs: int = 1, kind: type[Counter] = Counter, steps: int = 60, **options: Any) -> Any:
-    """A DQN after `steps` steps of counters whose episodes are numbered from 0, 100, 200, …"""
-    env = DummyVecEnv([lambda i=i: kind(100 * i) for i in range(n_envs)])  # type: ignore[misc]
-    policy = "MultiInputPolicy" if kind is DictCounter else "MlpPolicy"
-    options = {"learning_starts": 30, "buffer_size": 300, "seed": 1, "batch_size": 16, **options}
-    model = DQN(policy, env, replay_buffer_class=buffer, **options)
-    return model.learn(steps, callback=Consolidate() if buffer in BUFFERS else None)
 
 
 @pytest.mark.parametrize("buffer", BUFFERS)
@@ -174,38 +131,6 @@ def test_batches_are_normalised_when_they_are_drawn(buffer: Any) -> None:
     )
 
 
-@pytest.mark.filterwarnings("ignore:`n_steps=3` is ignored")  # newer versions of SB3 say so, too
-def test_misuse_is_refused_with_a_reason() -> None:
-    with pytest.raises(ValueError, match="optimize_memory_usage: wanted False"):
-        counted(CrystalReplayBuffer, optimize_memory_usage=True)
-    with pytest.raises(ValueError, match="goal relabelling"):
-        counted(CrystalReplayBuffer, replay_buffer_kwargs={"goal_selection_strategy": "future"})
-    with pytest.raises(TypeError, match="goal relabelling"):
-        type("Both", (CrystalReplayBuffer, HerReplayBuffer), {})
-    with pytest.raises(TypeError, match="unknown arguments sesd"):
-        counted(CrystalReplayBuffer, replay_buffer_kwargs={"sesd": 3})
-    with pytest.raises(ValueError, match="gamma: wanted the model's"):
-        counted(CrystalReplayBuffer, replay_buffer_kwargs={"n_steps": 3, "gamma": 0.5})
-    with pytest.raises(ValueError, match="n_steps: wanted"):
-        counted(CrystalReplayBuffer, n_steps=3)
-    with pytest.raises(ValueError, match="use_sde"):
-        build("SAC", use_sde=True).learn(10, callback=Consolidate())
-    with pytest.raises(RuntimeError, match=r"callback=Consolidate\(\)"):
-        build("SAC").learn(10)
-    with pytest.raises(TypeError, match="wanted a model with"):
-        build("SAC", None).learn(10, callback=Consolidate())
-    her = DQN("MultiInputPolicy", BitFlippingEnv(4), replay_buffer_class=HerReplayBuffer)
-    with pytest.raises(TypeError, match="goal relabelling"):
-        her.learn(10, callback=Consolidate())
-
-
-def test_a_compiled_critic_is_refused() -> None:
-    model = build("SAC")
-    model.critic.compile(backend="eager")
-    with pytest.raises(ValueError, match="compiled"):
-        model.learn(10, callback=Consolidate())
-
-
 def test_a_loop_that_trains_on_other_tensors_is_detected() -> None:
     class Careless(SAC):
         def train(self, gradient_steps: int, batch_size: int = 64) -> None:
@@ -217,15 +142,6 @@ def test_a_loop_that_trains_on_other_tensors_is_detected() -> None:
     model = Careless("MlpPolicy", "Pendulum-v1", replay_buffer_class=CrystalReplayBuffer, **options)
     with pytest.raises(RuntimeError, match="weights were lost"):
         model.learn(60, callback=Consolidate())
-
-
-def test_without_faiss_a_memory_too_large_to_consolidate_on_a_cpu_is_warned_about(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    build("DQN", buffer_size=30_000).learn(1, callback=Consolidate())  # with faiss no warning, which would be an error
-    monkeypatch.setitem(sys.modules, "faiss", None)  # as if it were not installed
-    with pytest.warns(UserWarning, match="buffer_size: a consolidation compares"):
-        build("DQN", buffer_size=30_000).learn(1, callback=Consolidate())
 
 
 def draws(model: Any, count: int = 5) -> list[torch.Tensor]:

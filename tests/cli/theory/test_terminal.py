@@ -1,0 +1,45 @@
+"""Tables and the plot that the commands print."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crystalrl.cli.theory.options import Show
+from crystalrl.cli.theory.terminal import COLUMNS, ROWS, path_plot, phase_of
+from crystalrl.theory import Requirements, Thresholds, design
+from tests.cli.theory.command import run
+
+
+def test_show_prints_the_limit_the_times_and_a_plot() -> None:
+    code, text = run("show")
+    assert code == 0
+    for expected in ("Beta(2000, 40)", "0.98039", "14.32 (2,865 steps)", "49.09 (9,818 steps)", "█", "entrance"):
+        assert expected in text
+
+
+def test_design_prints_parameters_and_their_consequences() -> None:
+    needs = Requirements(capacity=10_000, lifetime=100_000, thresholds=Thresholds(tau_C=0.8))
+    code, text = run("design", "--capacity", "10000", "--lifetime", "100000", "--tau-C", "0.8")
+    assert code == 0
+    plan = design(needs)
+    for expected in (f"{plan.alpha:.4g}", f"{plan.capacity[2]:,}", "200,000 steps", "33% of those formed in 400,000"):
+        assert expected in text
+
+
+def test_the_plot_shows_the_mean_path_in_every_column() -> None:
+    show = Show(sigma=0.0, interference=0.0, utility=1.0, horizon=60.0)
+    lines = path_plot(show).plain.splitlines()
+    assert len(lines) == ROWS + 1
+    for column, t in enumerate(np.linspace(0, 60, COLUMNS)):
+        drawn = [1 - row / (ROWS - 1) for row in range(ROWS) if lines[row][6 + column] == "█"]
+        wanted = 1 - np.exp(-0.05 * t)
+        assert drawn
+        assert all(abs(level - wanted) <= 0.5 / (ROWS - 1) + 1e-9 for level in drawn)
+    assert "░" not in path_plot(show).plain  # no noise, no spread
+    assert "░" in path_plot(Show(sigma=0.05, horizon=60.0)).plain
+
+
+def test_a_threshold_itself_is_glass() -> None:
+    assert [phase_of(c, Show()) for c in (0.0, 0.29, 0.3, 0.7, 0.71)] == [
+        "liquid", "liquid", "glass", "glass", "crystal"
+    ]  # fmt: skip

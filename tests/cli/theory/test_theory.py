@@ -1,0 +1,39 @@
+"""The commands: which claims they choose, what they refuse, and what they import."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.theory.command import run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--lifetime", "10"), "lifetime + maturity must exceed 100000 steps"),
+        (("--tau-L", "0.8"), "0 < tau_L < tau_C < 1, got 0.8 and 0.7"),
+    ],
+)
+def test_requirements_that_cannot_be_met_are_refused_by_the_command_line(
+    arguments: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run("design", *arguments)
+    assert ended.value.code == 2
+    assert reason in re.sub(r"[│\s]+", " ", capsys.readouterr().err)
+
+
+def test_claims_can_be_filtered_by_verdict() -> None:
+    code, text = run("claims", "--verdict", "true")
+    assert code == 0
+    assert "grad_flow" in text
+    assert "Discussion, pessimism" not in text
+
+
+def test_importing_the_theory_does_not_import_matplotlib() -> None:
+    code = "import sys, crystalrl.theory, crystalrl.cli.theory; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,54 @@
+"""Options and models that the buffers do not support are refused, with a reason."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from stable_baselines3 import DQN, HerReplayBuffer
+from stable_baselines3.common.envs import BitFlippingEnv
+
+from crystalrl.integrations.sb3 import Consolidate, CrystalReplayBuffer
+from tests.integrations.counters import counted
+from tests.integrations.twins import build
+
+
+@pytest.mark.filterwarnings("ignore:`n_steps=3` is ignored")  # newer versions of SB3 say so, too
+def test_misuse_is_refused_with_a_reason() -> None:
+    with pytest.raises(ValueError, match="optimize_memory_usage: wanted False"):
+        counted(CrystalReplayBuffer, optimize_memory_usage=True)
+    with pytest.raises(ValueError, match="goal relabelling"):
+        counted(CrystalReplayBuffer, replay_buffer_kwargs={"goal_selection_strategy": "future"})
+    with pytest.raises(TypeError, match="goal relabelling"):
+        type("Both", (CrystalReplayBuffer, HerReplayBuffer), {})
+    with pytest.raises(TypeError, match="unknown arguments sesd"):
+        counted(CrystalReplayBuffer, replay_buffer_kwargs={"sesd": 3})
+    with pytest.raises(ValueError, match="gamma: wanted the model's"):
+        counted(CrystalReplayBuffer, replay_buffer_kwargs={"n_steps": 3, "gamma": 0.5})
+    with pytest.raises(ValueError, match="n_steps: wanted"):
+        counted(CrystalReplayBuffer, n_steps=3)
+    with pytest.raises(ValueError, match="use_sde"):
+        build("SAC", use_sde=True).learn(10, callback=Consolidate())
+    with pytest.raises(RuntimeError, match=r"callback=Consolidate\(\)"):
+        build("SAC").learn(10)
+    with pytest.raises(TypeError, match="wanted a model with"):
+        build("SAC", None).learn(10, callback=Consolidate())
+    her = DQN("MultiInputPolicy", BitFlippingEnv(4), replay_buffer_class=HerReplayBuffer)
+    with pytest.raises(TypeError, match="goal relabelling"):
+        her.learn(10, callback=Consolidate())
+
+
+def test_a_compiled_critic_is_refused() -> None:
+    model = build("SAC")
+    model.critic.compile(backend="eager")
+    with pytest.raises(ValueError, match="compiled"):
+        model.learn(10, callback=Consolidate())
+
+
+def test_without_faiss_a_memory_too_large_to_consolidate_on_a_cpu_is_warned_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    build("DQN", buffer_size=30_000).learn(1, callback=Consolidate())  # with faiss no warning, which would be an error
+    monkeypatch.setitem(sys.modules, "faiss", None)  # as if it were not installed
+    with pytest.warns(UserWarning, match="buffer_size: a consolidation compares"):
+        build("DQN", buffer_size=30_000).learn(1, callback=Consolidate())

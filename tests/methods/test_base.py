@@ -1,0 +1,65 @@
+"""The hooks of a method; without one of its own, a method changes nothing."""
+
+from __future__ import annotations
+
+import torch
+
+from crystalrl.agents import Agent
+from crystalrl.methods import Method
+from crystalrl.study.plan import plan
+from crystalrl.study.run import Trainer, run
+from crystalrl.study.spec import RunSpec
+from crystalrl.types import Memory
+from tests.agents.batches import batch, dqn
+from tests.experience import assert_same_state
+
+
+def test_updates_with_the_base_class_are_those_without_a_method() -> None:
+    with_it, without, method = dqn(), dqn(), Method()
+    for _ in range(5):
+        drawn = batch(discrete=True)
+        assert method.augment(drawn) is drawn
+        with_it.update(method.augment(drawn), method)
+        without.update(drawn)
+    assert_same_state(with_it.state_dict(), without.state_dict())
+    assert method.penalty(with_it.theta) is None
+    assert (method.tensors(), method.nbytes) == ({}, 0)
+
+
+class Diary(Method):
+    """Writes down the calls, and adds a penalty."""
+
+    def __init__(self) -> None:
+        self.tasks: list[tuple[str, int]] = []
+        self.slots: list[torch.Tensor] = []
+        self.batches = self.penalties = 0
+
+    def task_start(self, agent: Agent, memory: Memory, task: int) -> None:
+        self.tasks.append(("start", task))
+
+    def task_end(self, agent: Agent, memory: Memory, task: int) -> None:
+        self.tasks.append(("end", task))
+
+    def stored(self, slots: torch.Tensor) -> None:
+        self.slots.append(slots.clone())
+
+    def augment(self, batch):
+        self.batches += 1
+        return batch
+
+    def penalty(self, theta: torch.Tensor) -> torch.Tensor:
+        self.penalties += 1
+        return theta.square().sum(-1)
+
+
+def test_a_run_calls_every_hook_in_its_order() -> None:
+    fields = {"steps": 160, "capacity": 512, "batch": 16, "episodes": 1, "points": 1, "envs": 4, "seeds": (0, 1)}
+    (group,) = plan({"row": RunSpec("nav-2", **fields)})
+    trainer = Trainer(group, torch.device("cpu"))
+    trainer.method = diary = Diary()
+    list(run(group, "cpu", trainer))
+    assert diary.tasks == [("start", 0), ("end", 0), ("start", 1), ("end", 1)]
+    written = torch.cat(diary.slots, dim=1)
+    assert written.shape == (2, 2 * 160)  # every step of both tasks, in both lanes
+    assert all(sorted(lane) == list(range(2 * 160)) for lane in written.tolist())
+    assert diary.batches == diary.penalties > 0

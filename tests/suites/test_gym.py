@@ -1,0 +1,98 @@
+"""Suites of Gymnasium environments: what agents see, what a score means, how a world continues from its state."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from crystalrl.suites.base import every_stage
+from crystalrl.suites.classic import suite
+from crystalrl.suites.gym import GymSuite, Sizes, Task
+from tests.suites.policies import still
+
+
+@pytest.mark.parametrize("name", ["cartpole-2", "pendulum-2"])
+def test_every_second_task_has_mirrored_actions(name: str) -> None:
+    made = suite(name, [0])
+    mirrored = made.stages[0][1]
+    plain = GymSuite([[mirrored, replace(mirrored, flip=False)]], made.sizes, [0])
+    pushed = torch.zeros(1, 1, dtype=torch.int64) if isinstance(made.action, int) else torch.full((1, 1, 1), -0.7)
+    opposite = 1 - pushed if isinstance(made.action, int) else -pushed
+    seen = []
+    for stage, action in ((0, pushed), (1, opposite), (1, pushed)):
+        world = plain.world(1)
+        world.stage.fill_(stage)
+        request = {**world._request(0), "seed": 7}
+        world.pool.begin([request])
+        seen.append(world.step(action).next_obs[0, 0, : made.sizes.obs[0]])
+    assert torch.equal(seen[0], seen[1])
+    assert not torch.equal(seen[0], seen[2])
+
+
+def test_the_task_id_follows_vector_observations_unless_it_is_hidden() -> None:
+    shown, hidden = suite("cartpole-3", [0]), suite("cartpole-3-hidden", [0])
+    assert (shown.obs, hidden.obs, hidden.context) == ((7,), (4,), False)
+    worlds = [made.world(1) for made in (shown, hidden)]
+    for world in worlds:
+        world.reset(torch.tensor([1]))
+    assert torch.equal(worlds[0].obs[..., :4], worlds[1].obs)
+    assert worlds[0].obs[0, 0, 4:].tolist() == [0, 1, 0]
+    assert worlds[1].context is None
+
+
+def test_scores_are_returns_scaled_by_the_task_or_successes() -> None:
+    counting = "tests.suites.bad_environments:Bad"
+    options = {"how": "never", "at": 0}
+    tasks = [
+        Task("return", counting, options),
+        Task("scaled", counting, {**options, "length": 6}, low=2.0, high=4.0),
+        Task("success", counting, options, success=True),
+    ]
+    made = GymSuite([tasks, tasks], Sizes((2,), 2), [0, 1])
+    evaluator, stages = made.evaluator(3), every_stage(made, 2, "cpu")
+    assert evaluator.score(still, stages).tolist() == [[10.0, 2.0, 0.0]] * 2
+    assert evaluator.score(lambda obs, context: 1 + still(obs, context), stages)[:, 2].tolist() == [1.0, 1.0]
+    mixed = torch.tensor([[2, 1], [0, 2]])
+    assert evaluator.score(still, mixed).tolist() == [[0.0, 2.0], [10.0, 0.0]]
+
+
+def test_a_score_is_reproducible_and_independent_of_other_lanes() -> None:
+    made, alone = suite("cartpole-2", [3, 4]), suite("cartpole-2", [4])
+    evaluator = made.evaluator(5)
+    scores = [evaluator.score(still, every_stage(made, 2, "cpu")) for _ in range(2)]
+    assert torch.equal(*scores)
+    assert torch.equal(scores[0][1:], alone.evaluator(5).score(still, every_stage(alone, 1, "cpu")))
+
+
+def test_stages_played_in_parallel_score_the_same_as_in_sequence() -> None:
+    """Episodes end at different times; the policy, which has no state, is called only for stages that still run."""
+
+    def leaning(obs: torch.Tensor, context: torch.Tensor | None) -> torch.Tensor:
+        asked.append(obs.shape[1])
+        assert context is not None
+        return ((obs[..., 2] + 0.3 * obs[..., 3] * (context % 3)) > 0).long()
+
+    made, asked = suite("cartpole-4", [3, 4, 5]), []
+    stages = every_stage(made, 3, "cpu")
+    together = made.evaluator(5).score(leaning, stages)
+    assert sorted(set(asked), reverse=True) == list(dict.fromkeys(asked))  # fewer and fewer
+    assert min(asked) < 20
+    assert together.unique().numel() > 8
+    one = made.evaluator(5)
+    assert torch.equal(together, torch.cat([one.score(leaning, column[:, None]) for column in stages.unbind(1)], 1))
+
+
+def test_a_world_continues_from_its_state_by_replaying_its_episodes() -> None:
+    random = torch.Generator().manual_seed(0)
+    actions = 2 * torch.rand(260, 2, 3, 1, generator=random) - 1
+    one, two = (suite("pendulum-2", [3, 4]).world(3) for _ in range(2))
+    one.reset(torch.tensor([1, 0]))
+    for action in actions[:230]:  # past the end of the first episode
+        one.step(action)
+    two.load_state_dict(one.state_dict())
+    assert torch.equal(one.obs, two.obs)
+    assert torch.equal(one.context, two.context)
+    for action in actions[230:]:
+        a, b = one.step(action), two.step(action)
+        assert torch.equal(a.next_obs, b.next_obs)
+        assert torch.equal(a.truncated, b.truncated)
