@@ -25,11 +25,11 @@ def test_recall_would_fall_if_new_experiences_were_not_inserted_into_lists() -> 
 def test_more_lists_are_renewed_with_a_larger_budget_and_recall_rises() -> None:
     found = []
     for budget in (1, 1024):
-        memory = memory_of(3000, time_unit=60)
+        memory = memory_of(1500, time_unit=60)
         memory.neighbours.tuning = GraphTuning(
             min_budget=budget, max_budget=budget, insert=False, short_lists={"cpu": 0}
         )
-        walk(memory, 300, 0)
+        walk(memory, 150, 0)
         for turn in range(20):
             walk(memory, 3, turn + 1)
         found.append(recall(memory))
