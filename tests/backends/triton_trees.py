@@ -15,7 +15,7 @@ DEVICE = "cuda" if CUDA else "cpu"
 
 def pair_of_trees(seed: int, slots: int, strata: int, lanes: int = 2) -> tuple[SumTree, SumTree]:
     rng = np.random.default_rng(seed)
-    weight, label = rng.gamma(0.5, size=(lanes, slots)).astype(np.float32), labels_of(rng, lanes, slots, strata)
+    weight, label = rng.gamma(0.5, size=(lanes, slots)).astype(np.float32), labels_of(rng, lanes, slots, strata, 0.0)
     trees = []
     for name, device in (("torch", "cpu"), ("triton", DEVICE)):
         with pytest.MonkeyPatch.context() as patch:
