@@ -80,22 +80,6 @@ def test_nbytes_counts_payload_and_bookkeeping(kind: type[ReplayMemory]) -> None
 
 
 @pytest.mark.parametrize("kind", MEMORIES)
-def test_a_batch_is_the_users_own_and_so_is_what_was_added(kind: type[ReplayMemory]) -> None:
-    memory = kind(5, **SMALL)
-    step = simple(3)
-    memory.add(step)
-    step.obs.fill(-1)
-    step.next_obs.fill(-1)
-    batch = memory.sample(4)
-    for tensor in (batch.obs, batch.next_obs, batch.reward, batch.weight):
-        tensor.fill_(-5)
-    again = memory.sample(4)
-    assert again.obs.tolist() == [[3.0, 3.0]] * 4
-    assert again.next_obs.tolist() == [[4.0, 4.0]] * 4
-    assert again.weight.tolist() == [1.0] * 4
-
-
-@pytest.mark.parametrize("kind", MEMORIES)
 def test_clock_counts_valid_steps_and_survives_a_clear(kind: type[ReplayMemory]) -> None:
     memory = kind(5, **SMALL)
     feed(memory, 8)
@@ -303,14 +287,6 @@ def test_td_errors_of_every_float_kind_are_understood(backend: str, error: Any) 
 def test_an_unknown_option_is_refused_by_name() -> None:
     with pytest.raises(TypeError, match="colour"):
         UniformMemory(10, **SMALL, colour="red")
-
-
-@pytest.mark.parametrize("kind", MEMORIES)
-def test_a_batch_may_be_larger_than_the_memory(kind: type[ReplayMemory]) -> None:
-    batch = begun(kind).sample(3000)
-    counts = torch.bincount(batch.index, minlength=10)
-    assert counts[3:].sum() == 0
-    assert (counts[:3] - 1000).abs().max() < 150  # three equal priorities; five standard deviations are 129
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32])

@@ -18,7 +18,7 @@ from torch import Tensor
 UNLABELLED = 255
 """Label of a slot that belongs to no stratum."""
 BELOW_ONE = 1 - 2.0**-53
-"""x · BELOW_ONE < x for every normal float64 x > 0: keeps a rounded remainder inside its node."""
+"""x · BELOW_ONE < x for every float64 x > 2⁻¹⁰²²: keeps a rounded remainder inside its node."""
 
 
 class Weighting(IntEnum):

@@ -223,16 +223,6 @@ def test_time_stamps_may_wrap(envs: int, start: int) -> None:
     assert torch.equal(*ends)
 
 
-def test_full_liquid_gives_up_the_lowest_utility_first_and_unevaluated_ones_last() -> None:
-    memory = memory_of(32, CrystalParams(**STILL, alpha=0.0, w1=1.0, w2=0.0, w3=0.0))
-    feed(memory, 16)
-    memory.consolidate(lambda batch: 1 + batch.index.float())
-    feed(memory, 16, seed=1)  # free slots first
-    order = feed(memory, 22, seed=2)
-    assert order[:16] == list(range(16))
-    assert order[16:] == list(range(16, 22))  # then the oldest of those never evaluated
-
-
 def test_what_was_evicted_since_it_was_drawn_is_skipped_by_an_update() -> None:
     memory = memory_of(32, CrystalParams(**STILL, alpha=0.0))
     feed(memory, 32)

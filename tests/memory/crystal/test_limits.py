@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from crystalrl import CrystalParams, PrioritizedMemory
+from benchmarks.libraries.learning import PLAIN
+from crystalrl import CrystalMemory, CrystalParams, PrioritizedMemory, Transition, UniformMemory
 from tests.experience import assert_same_batch
 from tests.memory.crystal.experience import by_reward, feed, memory_of, stream, with_output
 
@@ -176,3 +177,22 @@ def test_downstream_random_changes_the_value_and_nothing_else(base: CrystalParam
     assert torch.equal(one.interference, other.interference)
     assert float(one.interference.max()) > 0
     assert not torch.equal(one.utility, other.utility)
+
+
+def test_with_c_zero_every_batch_is_that_of_a_uniform_memory() -> None:
+    spaces = {"obs": (3,), "action": 2, "envs": 4, "gamma": 0.9, "seed": 7}
+    ours, uniform = CrystalMemory(600, params=PLAIN, **spaces), UniformMemory(600, **spaces)
+    rng, consolidations = np.random.default_rng(0), 0
+    for _ in range(500):
+        obs, after = rng.normal(size=(2, 4, 3)).astype(np.float32)
+        step = Transition(obs, rng.integers(2, size=4), rng.normal(size=4), after, rng.random(4) < 0.1)
+        for memory in (ours, uniform):
+            memory.add(step)
+        one, two = ours.sample(32), uniform.sample(32)
+        for name in ("obs", "action", "reward", "next_obs", "discount", "weight"):
+            assert torch.equal(getattr(one, name), getattr(two, name)), name
+        ours.update(one.index, torch.rand(32))
+        if ours.due:
+            ours.consolidate(lambda batch: torch.rand(len(batch.reward)))
+            consolidations += 1
+    assert consolidations > 5

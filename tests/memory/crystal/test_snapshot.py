@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from crystalrl import Batch, CrystalParams
+from crystalrl import Batch, CrystalParams, Transition
 from tests.memory.crystal.experience import by_reward, feed, memory_of, stream
 
 STILL: dict[str, Any] = {"sigma": 0.0, "interference": "none", "boost": False}
@@ -60,3 +61,22 @@ def test_time_is_counted_in_valid_transitions() -> None:
     feed(memory, 4, seed=2)
     memory.consolidate(ones)
     assert float(memory.ledger.c[0, 0]) == pytest.approx(1 - math.exp(-0.1))
+
+
+def test_empty_slots_of_a_large_memory_change_nothing() -> None:
+    """Slots beyond the last occupied are not looked at; what happens is what happens in a memory without them."""
+    params = CrystalParams(time_unit=50, every=50, interference="none", w3=0.0, capacity=(1.0, 0.0, 0.0))
+    large, small = memory_of(20_000, params), memory_of(9_000, params)
+    for _ in range(3):
+        for memory in (large, small):
+            source = np.random.default_rng(5)
+            for _ in range(50):
+                obs = source.normal(size=2).astype(np.float32)
+                memory.add(Transition(obs, 1, float(source.normal()), obs, False))
+        planned = large.plan(by_reward)
+        assert planned.phase.shape == (1, 4096)
+        large.apply(planned)
+        small.consolidate(by_reward)
+        for name in ("c", "utility", "phase"):
+            assert torch.equal(getattr(large.ledger, name)[0, :9000], getattr(small.ledger, name)[0]), name
+    large.check()

@@ -70,16 +70,6 @@ def test_recall_stays_high_when_experiences_come_and_go(index: str) -> None:
     memory.check()
 
 
-@pytest.mark.usefixtures("small")
-def test_recall_would_fall_if_new_experiences_were_not_inserted_into_lists() -> None:
-    memory = memory_of(3000, time_unit=60)
-    memory.neighbours.tuning = GraphTuning(min_budget=16, insert=False)
-    walk(memory, 300, 0)
-    for turn in range(50):
-        walk(memory, 3, turn + 1)
-    assert recall(memory) < 0.93
-
-
 @pytest.mark.usefixtures("narrow")
 @pytest.mark.parametrize("index", ["ivf", "brute"])
 @pytest.mark.parametrize("compiled", [True, False])

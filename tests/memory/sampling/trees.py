@@ -7,6 +7,9 @@ import torch
 
 from crystalrl.backends.protocols import UNLABELLED
 from crystalrl.memory.sampling.sum_tree import SumTree
+from tests.conftest import INTERPRETED, computing_with
+
+WAYS = ("numba", "numpy", "torch", *(["triton"] if INTERPRETED else []))
 
 
 def labels_of(rng: np.random.Generator, lanes: int, slots: int, strata: int, spare: float = 0.1) -> np.ndarray:
@@ -38,3 +41,11 @@ def edges(rng: np.random.Generator, lanes: int, size: int) -> np.ndarray:
     u = rng.random((lanes, size))
     u[:, :4] = [0.0, 1 - 2.0**-53, 2.0**-53, 0.5]
     return u
+
+
+def filled_every_way(weight: np.ndarray, label: np.ndarray | None = None, strata: int = 1) -> list[SumTree]:
+    trees = []
+    for way in WAYS:
+        with computing_with(way):
+            trees.append(filled(weight, label, strata))
+    return trees

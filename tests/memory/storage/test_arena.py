@@ -1,4 +1,4 @@
-"""Payload: how a transition is laid out, taken in and handed back."""
+"""Payload: how a transition is taken in and handed back."""
 
 from __future__ import annotations
 
@@ -13,50 +13,8 @@ from hypothesis import strategies as st
 
 from crystalrl import PrioritizedMemory, ReservoirMemory, Transition, UniformMemory
 from crystalrl.memory import ReplayMemory
-from crystalrl.memory.storage.layout import WORD, Layout
-from crystalrl.memory.storage.spec import FLOATS, INTEGERS, StorageSpec, storage_from_json, storage_to_json
-
-DTYPES = FLOATS + INTEGERS
-shapes = st.lists(st.integers(1, 3), max_size=3).map(tuple)
-names = st.text("abcxyz._", min_size=1, max_size=4)
-parts = st.dictionaries(names, st.tuples(shapes, st.sampled_from(DTYPES)), min_size=1, max_size=5)
-actions = st.one_of(st.integers(1, 9), shapes)
-
-
-def spec_of(
-    kinds: dict[str, Any], action: Any, action_dtype: torch.dtype, context: bool, **options: Any
-) -> StorageSpec:
-    obs, dtypes = ({name: kind[k] for name, kind in kinds.items()} for k in (0, 1))
-    return StorageSpec(
-        7, obs=obs, obs_dtype=dtypes, action=action, action_dtype=action_dtype, context=context, **options
-    )
-
-
-def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: torch.dtype) -> np.ndarray:
-    kind = np.dtype(str(dtype).removeprefix("torch."))
-    if kind.kind == "f":
-        return rng.normal(size=shape).astype(kind)
-    if kind.kind == "b":
-        return rng.random(shape) < 0.5
-    limits = np.iinfo(kind)
-    return rng.integers(limits.min, limits.max, shape, dtype=kind, endpoint=True)
-
-
-@given(kinds=parts, action=actions, action_dtype=st.sampled_from(DTYPES), context=st.booleans())
-def test_fields_are_aligned_and_never_overlap(
-    kinds: dict[str, Any], action: Any, action_dtype: torch.dtype, context: bool
-) -> None:
-    layout = Layout(spec_of(kinds, action, action_dtype, context))
-    used: set[int] = set()
-    for field in layout.fields.values():
-        itemsize = field.dtype.itemsize
-        begin = field.stop - int(np.prod(field.shape)) * itemsize
-        assert begin % itemsize == 0
-        place = set(range(begin, field.stop))
-        assert not place & used
-        used |= place
-    assert used == set(range(len(used)))
-    assert len(used) <= layout.words * WORD < len(used) + WORD
+from crystalrl.memory.storage.spec import FLOATS, StorageSpec
+from tests.memory.storage.structures import DTYPES, actions, parts, spec_of, values
 
 
 @settings(max_examples=150)
@@ -114,17 +72,6 @@ def test_what_goes_in_comes_out_whatever_its_shape_and_dtype(
         same(batch.context, task)
 
 
-@given(kinds=parts, action=actions, action_dtype=st.sampled_from(DTYPES), context=st.booleans())
-def test_structure_survives_json(kinds: dict[str, Any], action: Any, action_dtype: torch.dtype, context: bool) -> None:
-    spec = spec_of(kinds, action, action_dtype, context)
-    assert StorageSpec(**storage_from_json(storage_to_json(spec))) == spec
-
-
-def test_a_plain_row_has_no_padding_beyond_a_word() -> None:
-    layout = Layout(StorageSpec(5, obs=(17,), action=(6,)))
-    assert layout.words == -(-(17 * 8 + 6 * 4 + 4 + 4 + 1) // 8)
-
-
 def test_pixels_take_one_byte_each() -> None:
     memory = UniformMemory(10, obs=(4, 84, 84), action=6, obs_dtype=torch.uint8)
     assert memory.nbytes < 10 * (2 * 4 * 84 * 84 + 64)
@@ -174,16 +121,6 @@ def test_a_reward_may_be_a_whole_number() -> None:
     assert stored.tolist() == [3.0, -2.0, 1.0, 0.5]
 
 
-@pytest.mark.parametrize(
-    ("real", "whole"), [(torch.float16, torch.int16), (torch.float32, torch.int32), (torch.float64, torch.int64)]
-)
-def test_integers_between_floats_are_not_taken_for_floats(real: torch.dtype, whole: torch.dtype) -> None:
-    memory = UniformMemory(4, obs={"a": (), "b": (), "c": ()}, obs_dtype={"a": real, "b": whole, "c": real}, action=2)
-    obs = {"a": 1.5, "b": -1, "c": 2.5}  # the bits of −1 are those of NaN
-    memory.add(Transition(obs, 0, 0.0, obs, False))
-    assert memory.sample(1).obs["b"].item() == -1
-
-
 def test_one_environment_may_have_a_leading_axis_or_none() -> None:
     bare, leading = (UniformMemory(4, obs=(2,), action=2) for _ in range(2))
     obs = np.array([1.0, 2.0], np.float32)
@@ -223,3 +160,10 @@ def test_a_memory_too_large_for_the_machine_is_refused_with_the_numbers_before_i
     ):
         kind(10**9, obs=(84, 84), action=4, obs_dtype=torch.float32, lanes=2)
     assert time.monotonic() - begin < 1
+
+
+def test_float64_observations_keep_all_digits_if_asked_to() -> None:
+    memory = UniformMemory(5, obs=(2,), action=2, obs_dtype=torch.float64)
+    obs = np.array([np.pi, 1e300])
+    memory.add(Transition(obs, 0, 0.0, obs, False))
+    assert memory.sample(1).obs[0].tolist() == obs.tolist()

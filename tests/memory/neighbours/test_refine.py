@@ -1,0 +1,113 @@
+"""Searches through the graph of lists find what a comparison with all finds, or nearly."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from crystalrl import CrystalMemory
+from crystalrl.memory.neighbours.index import Ivf
+from crystalrl.memory.neighbours.refine import Refiner
+from crystalrl.memory.neighbours.steps import Trajectories
+from crystalrl.memory.neighbours.tuning import GraphTuning
+from tests.conftest import computing_with
+from tests.memory.neighbours.walks import exact_neighbours, graph_of, memory_of, recall, refresh, successor_lists, walk
+
+pytest.importorskip("faiss")
+pytestmark = pytest.mark.usefixtures("small")
+
+
+def refined(slots: int = 1500) -> CrystalMemory:
+    with computing_with("numba"):
+        memory = memory_of(slots, time_unit=60)
+    walk(memory, slots // 10, 0)
+    refresh(memory)
+    return memory
+
+
+def refiner_of(memory: CrystalMemory) -> Refiner:
+    graph = graph_of(memory)
+    assert graph.successor_lists is not None
+    assert graph.backend.graph is not None
+    assert isinstance(graph.index, Ivf)
+    return Refiner(
+        loops=graph.backend.graph, lists=graph.successor_lists, states=graph.states, index=graph.index,
+        trajectories=Trajectories(memory.snapshot(), memory.spec.envs), tuning=GraphTuning(), lane=0, turn=0,
+    )  # fmt: skip
+
+
+def share_of_exact(memory: CrystalMemory, slots: torch.Tensor) -> float:
+    exact, mine = exact_neighbours(memory).index[0, slots], successor_lists(memory)[slots]
+    return float((exact[:, :, None] == mine[:, None, :]).any(-1).float().mean())
+
+
+def stored_in(memory: CrystalMemory) -> torch.Tensor:
+    return (memory.ledger.phase[0] > 0).nonzero()[:, 0]
+
+
+def test_lists_that_were_emptied_are_filled_with_the_nearest_again() -> None:
+    memory = refined()
+    slots = stored_in(memory)[::5].contiguous()
+    refiner = refiner_of(memory)
+    refiner.own[slots.numpy()] = -1
+    assert share_of_exact(memory, slots) == 0
+    refiner = refiner_of(memory)
+    close = refiner.fill(slots)
+    assert share_of_exact(memory, slots) > 0.95
+    state = graph_of(memory).states.vectors("obs", torch.arange(memory.ledger.used)[None])[0]
+    for row, slot in enumerate(slots.tolist()[:50]):
+        found = [j for j in close[row].tolist() if j >= 0]
+        apart = (state[found] - state[slot]).norm(dim=-1)
+        assert slot not in found
+        assert torch.allclose(apart, apart.sort().values, atol=1e-6)
+
+
+def test_renewed_lists_lose_their_wrong_members() -> None:
+    memory = refined()
+    stored = stored_in(memory)
+    slots = stored[:: len(stored) // 40]
+    refiner = refiner_of(memory)
+    wrong = stored[torch.randperm(len(stored), generator=torch.Generator().manual_seed(0))[: refiner.own.shape[1]]]
+    refiner.own[slots.numpy()] = wrong.numpy()
+    assert share_of_exact(memory, slots) < 0.1
+    refiner_of(memory).renew(slots)
+    assert share_of_exact(memory, slots) > 0.95
+
+
+def test_a_new_slot_enters_the_lists_of_those_whose_successor_state_is_near() -> None:
+    memory = refined()
+    lists = graph_of(memory).successor_lists
+    assert lists is not None
+    exact = exact_neighbours(memory).index[0]
+    stored = stored_in(memory)
+    new = stored[::50].contiguous()
+    removed = torch.zeros(1, memory.ledger.used, dtype=torch.bool)
+    removed[0, new] = True
+    lists.remove(removed, memory.ledger.used)
+    wanted = [(owner, slot) for slot in new.tolist() for owner in stored.tolist() if slot in exact[owner].tolist()]
+    wanted = [(owner, slot) for owner, slot in wanted if owner not in new.tolist()]
+
+    def named() -> float:
+        index = successor_lists(memory)
+        return sum(slot in index[owner].tolist() for owner, slot in wanted) / len(wanted)
+
+    assert named() == 0
+    refiner = refiner_of(memory)
+    refiner.insert(new, refiner.fill(new))
+    assert named() > 0.85
+
+
+def test_the_states_around_an_experience_are_the_nearest_to_its_own() -> None:
+    memory = refined()
+    slots = stored_in(memory)[::20]
+    refiner = refiner_of(memory)
+    found = refiner.around(slots, torch.full((len(slots), 1), -1, dtype=torch.int32).numpy())
+    state = graph_of(memory).states.vectors("obs", torch.arange(memory.ledger.used)[None])[0]
+    empty = memory.ledger.phase[0, : memory.ledger.used] == 0
+    right = []
+    for row, slot in enumerate(slots.tolist()):
+        apart = (state - state[slot]).norm(dim=-1).masked_fill(empty, torch.inf)
+        apart[slot] = torch.inf
+        right.append(len({*apart.topk(10, largest=False).indices.tolist()} & {*found[row].tolist()}) / 10)
+    assert sum(right) / len(right) > 0.9
+    assert recall(memory) > 0.95

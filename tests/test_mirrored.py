@@ -1,0 +1,64 @@
+"""Every module has its own test file, and every test file its module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+PACKAGE = TESTS.parent / "src" / "crystalrl"
+UNTESTED = ("__init__", "__main__", "_version")
+"""Modules that need no test file of their own, but may have one."""
+CROSSING = {
+    "integrations/sb3/test_assumptions.py": "what the adapters rely on in Stable-Baselines3",
+    "integrations/sb3/test_equivalence.py": "an agent learns the same with our buffer as with theirs",
+    "integrations/test_killed.py": "a run of any library that is killed goes on from its file",
+    "integrations/tianshou/test_assumptions.py": "what the adapters rely on in Tianshou",
+    "integrations/torchrl/test_assumptions.py": "what the adapters rely on in TorchRL",
+    "memory/crystal/test_contexts.py": "many contexts one after another, and one that is redefined",
+    "memory/crystal/test_lanes.py": "a lane among others is that seed alone",
+    "memory/crystal/test_limits.py": "where a crystal memory must be something simpler",
+    "memory/crystal/test_machines.py": "random operations on a crystal memory and on its twin",
+    "memory/test_copies.py": "copies of memories of every kind",
+    "memory/test_default_dtype.py": "memories of every kind under another default dtype of torch",
+    "memory/test_machines.py": "random operations on memories of every kind and on their twins",
+    "memory/test_vector_environments.py": "from the steps of an environment to the batches of a memory",
+    "test_benchmarks.py": "the scripts in benchmarks/",
+    "test_docs.py": "the hand-written pages",
+    "test_import.py": "importing the package as a whole",
+    "test_mirrored.py": "this file",
+    "test_pages.py": "the generated pages",
+}
+"""Test files about a property that crosses modules, or about what is no module, and what each is about."""
+
+
+def mirrored(module: Path) -> list[str]:
+    """Where the tests of a module may be: `a/b.py` → `a/test_b.py`; the tests of `a/__init__.py` are `test_a.py`,
+    beside the folder or in it."""
+    here = module.relative_to(PACKAGE)
+    if module.stem != "__init__":
+        return [(here.parent / f"test_{module.stem.strip('_')}.py").as_posix()]
+    name = f"test_{module.parent.name}.py"
+    return [(folder / name).as_posix() for folder in (here.parent, here.parent.parent)]
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def files_of_tests() -> list[str]:
+    """The test files in folders that mirror a folder of the package."""
+    found = (path.relative_to(TESTS) for path in TESTS.rglob("test_*.py"))
+    return sorted(path.as_posix() for path in found if (PACKAGE / path.parent).is_dir())
+
+
+def test_every_module_has_its_test_file() -> None:
+    wanted = [mirrored(module)[0] for module in modules() if module.stem not in UNTESTED]
+    assert len(wanted) > 100
+    assert [name for name in wanted if not (TESTS / name).exists()] == []
+
+
+def test_every_test_file_has_its_module_or_a_reason() -> None:
+    known = {name for module in modules() for name in mirrored(module)}
+    there = files_of_tests()
+    assert [name for name in there if name not in known and name not in CROSSING] == []
+    assert [name for name in CROSSING if name not in there or name in known] == []
