@@ -403,13 +403,13 @@ class CrystalTwin:
             return False
         since = min((e.birth for e in alike if e.phase == LIQUID), default=math.inf)
         fresh = [float(e.data.reward) for e in alike if e.birth >= since]
-        elders = [float(e.data.reward) for e in alike if e.birth < since] + [float(mine.data.reward)]
+        older = [float(e.data.reward) for e in alike if e.birth < since] + [float(mine.data.reward)]
         if len(fresh) < 3 or all(e.evaluated for e in alike if e.birth >= since):
             return False
         against = sum(abs(reward - mine.data.reward) > delta_r for reward in fresh)
         if 5 * against < 3 * len(fresh):
             return False
-        now, before = sum(fresh) / len(fresh), sum(elders) / len(elders)
+        now, before = sum(fresh) / len(fresh), sum(older) / len(older)
         return abs(now - mine.data.reward) > delta_r and abs(now - before) > delta_r / 2
 
     def _back_up(self, flagged: set[int], near: dict[int, list[int]]) -> None:

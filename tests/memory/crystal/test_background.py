@@ -1,4 +1,4 @@
-"""A consolidation planned beside learning is the one planned at that step and applied at the later one."""
+"""A consolidation planned during learning is the one planned at that step and applied at the later one."""
 
 from __future__ import annotations
 

@@ -219,9 +219,9 @@ class Machine(RuleBasedStateMachine):
         self.saved = copy.deepcopy((self.twins, self.steps))
 
     @precondition(lambda self: self.saved is not None)
-    @rule(anew=st.booleans())
-    def load(self, anew: bool) -> None:
-        if anew:
+    @rule(fresh=st.booleans())
+    def load(self, fresh: bool) -> None:
+        if fresh:
             self.memory = load_memory(self.file)  # type: ignore[assignment]
         else:
             self.memory.load(self.file)

@@ -75,7 +75,7 @@ def test_without_room_an_experience_is_refused_before_anything_changes() -> None
     before = snapshot(memory)
     with pytest.raises(RuntimeError, match="only 0 are not glass, crystal or pinned"):
         feed(memory, 1)
-    queue = ("ledger.queue", "ledger.head", "ledger.tail")  # listed anew, in the same order
+    queue = ("ledger.queue", "ledger.head", "ledger.tail")  # rebuilt, in the same order
     assert_same_state(*({n: t for n, t in s.items() if n not in queue} for s in (before, memory.state_dict())))
     memory.consolidate(by_reward)
     assert len(feed(memory, 5)) == 5
@@ -131,13 +131,13 @@ def assert_same_life(one: list[Any], other: list[Any]) -> None:
             assert all(torch.equal(a[name].nan_to_num(-1), b[name].nan_to_num(-1)) for name in a)
 
 
-@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("fresh", [False, True])
 @pytest.mark.parametrize("preset", list(PRESETS))
-def test_the_next_thousand_batches_and_consolidations_are_the_same(preset: str, anew: bool, tmp_path: Path) -> None:
+def test_the_next_thousand_batches_and_consolidations_are_the_same(preset: str, fresh: bool, tmp_path: Path) -> None:
     memory = built(PRESETS[preset])
     live(memory, 0, 137, 10)
     memory.save(tmp_path / "memory")
-    if anew:
+    if fresh:
         other = load_memory(tmp_path / "memory")
     else:
         other = built(PRESETS[preset])

@@ -64,15 +64,15 @@ def work(memory: ReplayMemory, steps: int, rng: np.random.Generator) -> None:
         memory.sample(8)  # drawn but not yet updated
 
 
-@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("fresh", [False, True])
 @pytest.mark.parametrize("kind", MEMORIES)
 def test_after_load_the_next_thousand_batches_are_the_same(
-    backend: str, tmp_path: Path, kind: type[ReplayMemory], anew: bool
+    backend: str, tmp_path: Path, kind: type[ReplayMemory], fresh: bool
 ) -> None:
     memory = lively(kind)
     memory.save(tmp_path / "m")
-    other = load_memory(tmp_path / "m") if anew else lively(kind, seed=99)
-    if not anew:
+    other = load_memory(tmp_path / "m") if fresh else lively(kind, seed=99)
+    if not fresh:
         other.load(tmp_path / "m")
     assert_same_state(memory.state_dict(), other.state_dict())
     other.check()
