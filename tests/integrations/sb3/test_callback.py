@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from itertools import pairwise
 from typing import Any
@@ -92,6 +93,23 @@ def test_a_health_warning_is_given_once() -> None:
     texts = [str(w.message) for w in caught if str(w.message).startswith("memory:")]
     assert sorted(texts) == sorted({f"memory: {text}" for text in found})
     assert len(found) > len(texts)
+
+
+def test_what_a_consolidation_notes_is_logged_once_at_level_info_and_not_warned_about(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    env = make_vec_env("Pendulum-v1", 20, seed=0)
+    kwargs = crystal(cell=0.01, backup=0.5)
+    model = build("SAC", replay_buffer_kwargs=kwargs, env=env, buffer_size=4000, learning_starts=1200)
+    callback = Consolidate()
+    with warnings.catch_warnings(record=True) as caught, caplog.at_level(logging.INFO, "crystalrl"):
+        warnings.simplefilter("always")
+        model.learn(1400, callback=callback)
+    assert callback.report is not None
+    assert any("novelty grid" in note for note in callback.report.notes)
+    assert not [each for each in caught if "novelty grid" in str(each.message)]
+    told = [record for record in caplog.records if "novelty grid" in record.getMessage()]
+    assert [record.levelno for record in told] == [logging.INFO]
 
 
 def test_tasks_are_evaluated_on_schedule_with_the_policy_of_that_moment() -> None:
