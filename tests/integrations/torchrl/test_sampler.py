@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from copy import deepcopy
+
 import pytest
 import torch
 from tensordict import TensorDict
@@ -87,6 +90,49 @@ def test_state_dicts_round_trip_exactly(name: str) -> None:
         torch.manual_seed(0)
         each.consolidate()
     assert torch.equal(sampler.memory.ledger.c, again_sampler.memory.ledger.c)
+
+
+@pytest.mark.parametrize("way", ["pickle", "deepcopy"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_copied_buffer_goes_on_exactly_like_its_original(name: str, way: str) -> None:
+    loss, sampler, buffer = trained(name)
+    again = pickle.loads(pickle.dumps(buffer)) if way == "pickle" else deepcopy(buffer)
+    with pytest.raises(RuntimeError, match=r"call sampler\.attach\(loss\)"):
+        again.sample()
+    again_loss = deepcopy(loss)
+    assert again_loss.report is None
+    again.sampler.attach(again_loss)
+    for k in range(3):
+        one, two = buffer.sample(), again.sample()
+        assert all(torch.equal(one[key], two[key]) for key in one.keys(True, True))
+        for each, drawn in ((loss, one), (again_loss, two)):
+            torch.manual_seed(k)
+            each(drawn)
+        for each in (buffer, again):
+            each.extend(data(name, 50, 99 + k))
+    for each in (sampler, again.sampler):
+        torch.manual_seed(0)
+        each.consolidate()
+    states = sampler.memory.state_dict(), again.sampler.memory.state_dict()
+    differing = [key for key, tensor in states[0].items() if not torch.equal(tensor, states[1][key])]
+    assert set(differing) <= {"ledger.slot.claims"}  # generations are counted anew in a copy
+    assert again.storage is not buffer.storage
+    again.sampler.memory.check()
+
+
+def test_a_copied_empty_buffer_can_be_filled() -> None:
+    loss, _, buffer = make("DQN")
+    again = deepcopy(buffer)
+    again.sampler.attach(loss)
+    again.extend(data("DQN", 5))
+    assert (len(again.sampler), len(buffer)) == (5, 0)
+
+
+def test_a_copy_without_a_loss_loses_nothing_silently() -> None:
+    again = deepcopy(trained("DQN")[2])
+    for use in (again.state_dict, again.empty, lambda: len(again.sampler), lambda: again.extend(data("DQN", 5))):
+        with pytest.raises(RuntimeError, match=r"call sampler\.attach\(loss\)"):
+            use()
 
 
 def test_misuse_is_refused_with_a_reason() -> None:
