@@ -165,6 +165,16 @@ def test_spaces_that_cannot_be_stored_are_refused(name: str) -> None:
         UniformMemory.from_spaces(observation, action, 10)
 
 
+@pytest.mark.parametrize(("given", "stored"), [(np.uint16, torch.int32), (np.uint32, torch.int64)])
+def test_unsigned_integers_are_stored_in_a_wider_dtype(given: Any, stored: torch.dtype) -> None:
+    largest = int(np.iinfo(given).max)
+    memory = UniformMemory.from_spaces(spaces.Box(0, largest, (2,), given), spaces.Discrete(2), 10)
+    memory.add(Transition(np.array([0, largest], given), 1, 0.0, np.array([largest, 7], given), False))
+    batch = memory.sample(1)
+    assert batch.obs.dtype == stored
+    assert (batch.obs.tolist(), batch.next_obs.tolist()) == ([[0, largest]], [[largest, 7]])
+
+
 def test_options_beside_spaces_are_honoured() -> None:
     memory = PrioritizedMemory.from_spaces(
         spaces.Box(-1, 1, (2,), np.float64), ONE, 10, obs_dtype=torch.float64, lanes=2, envs=3, gamma=0.5
