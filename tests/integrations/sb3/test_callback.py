@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 import warnings
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from crystalrl import CrystalParams
 from crystalrl.integrations.sb3 import Consolidate
-from tests.integrations.twins import QUICK, build
+from tests.integrations.twins import QUICK, build, trained
 
 
 class Kept(KVWriter):
@@ -76,6 +78,16 @@ def test_the_report_reaches_the_logger() -> None:
     assert row["memory/liquid"] + row["memory/glass"] + row["memory/crystal"] <= 400
     assert "memory/contexts" not in row  # there are no ids, so there is no number
     assert callback.report is not None
+
+
+def test_the_page_explains_every_logged_number_and_no_other() -> None:
+    buffer = trained("SAC").replay_buffer
+    page = Path(__file__).parents[3].joinpath("docs/integrations/sb3.md").read_text()
+    section = page.partition("## What is logged")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `") and "…" not in line[:12]]
+    explained = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(explained) == sorted(buffer.consolidate().scalars())
+    assert explained[:4] == ["crystal", "anchor_weight_crystal", "melted", "error"]
 
 
 def test_a_health_warning_is_given_once() -> None:

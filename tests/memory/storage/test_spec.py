@@ -151,7 +151,7 @@ REFUSED: dict[str, tuple[spaces.Space[Any], spaces.Space[Any], str]] = {
     "dict of tuple": (spaces.Dict(a=spaces.Tuple([ONE])), ONE, "got Tuple"),
     "text": (spaces.Text(5), ONE, "space: wanted"),
     "sequence": (spaces.Sequence(ONE), ONE, "got Sequence"),
-    "unsigned 32 bits": (spaces.Box(0, 9, (2,), np.uint32), ONE, "numeric dtype, got uint32"),
+    "unsigned 64 bits": (spaces.Box(0, 9, (2,), np.uint64), ONE, "numeric dtype, got uint64"),
     "dict action": (ONE, spaces.Dict(a=ONE), "got Dict"),
     "tuple action": (ONE, spaces.Tuple([ONE]), "got Tuple"),
     "actions from one": (ONE, spaces.Discrete(3, start=1), "wanted actions numbered from 0, got Discrete"),
