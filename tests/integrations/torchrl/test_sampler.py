@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 from copy import deepcopy
+from threading import Event, Thread
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ from tensordict import TensorDict
 from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
 
 from crystalrl import CrystalParams
-from crystalrl.integrations.torchrl import CrystalSampler
+from crystalrl.integrations.torchrl import CrystalSampler, MemoryLoss
 from tests.integrations.torchrl_models import LOSSES, NO_ANCHORS, data, loss_module, make, trained
 
 
@@ -133,6 +135,46 @@ def test_a_copy_without_a_loss_loses_nothing_silently() -> None:
     for use in (again.state_dict, again.empty, lambda: len(again.sampler), lambda: again.extend(data("DQN", 5))):
         with pytest.raises(RuntimeError, match=r"call sampler\.attach\(loss\)"):
             use()
+
+
+def test_a_batch_drawn_in_another_thread_waits_for_a_consolidation() -> None:
+    loss, sampler, buffer = trained("DQN")
+    evaluating, go_on, drawn = Event(), Event(), []
+
+    class Slow(MemoryLoss):
+        def evaluate(self, batch: Any) -> Any:
+            evaluating.set()
+            go_on.wait(10)
+            return super().evaluate(batch)
+
+    sampler.attach(Slow(loss.loss))
+    threads = [Thread(target=sampler.consolidate), Thread(target=lambda: drawn.append(buffer.sample()))]
+    threads[0].start()
+    assert evaluating.wait(10)
+    threads[1].start()
+    threads[1].join(0.3)
+    assert not drawn
+    go_on.set()
+    for thread in threads:
+        thread.join(10)
+    assert len(drawn) == 1
+    sampler.memory.check()
+
+
+def test_prefetched_batches_are_whole_and_their_errors_are_reported() -> None:
+    loss, sampler, _ = make("DQN")
+    storage = LazyTensorStorage(300)
+    sampler = CrystalSampler(loss, seed=3)
+    buffer = TensorDictReplayBuffer(storage=storage, sampler=sampler, writer=sampler.writer, batch_size=32, prefetch=2)
+    for k in range(12):
+        buffer.extend(data("DQN", 30, k))
+        batch = buffer.sample()
+        assert torch.isfinite(batch["observation"]).all()
+        loss(batch)
+        stored = sampler.memory.ledger.error[0, batch["index"]]
+        assert bool((stored > 0).any())
+    sampler.memory.check()
+    buffer.sampler.consolidate()
 
 
 def test_misuse_is_refused_with_a_reason() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import torch
@@ -40,14 +41,18 @@ class CrystalSampler(Sampler):
         self._packed: dict[str, Any] | None = None
         """The memory of a copied sampler that no loss is attached to yet."""
         self._drawn = 0
+        """Batches drawn since the loss was attached."""
+        self.lock = RLock()
+        """Held while the memory is used: with `prefetch`, TorchRL draws in another thread."""
         self.attach(loss)
 
     def attach(self, loss: MemoryLoss) -> None:
         """Use this loss from now on. A copied or unpickled sampler has none: attach one before using its buffer."""
         if not isinstance(loss, MemoryLoss):
             raise TypeError(f"loss: wanted a MemoryLoss around your loss module, got {type(loss).__name__}")
-        self._loss, loss.report = loss, self.update
+        self._loss, loss.report, self._drawn = loss, self.update, 0
         if self._packed is not None:
+            loss.updates = max(loss.updates, self._packed["updates"])
             self._arena = ExternalArena(self.writer.storage.max_size, self._fetch)
             self.memory, self._packed = unpacked(self._packed, self._arena), None
 
@@ -60,9 +65,12 @@ class CrystalSampler(Sampler):
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickle and deepcopy: everything except the loss. The storage copies the experiences."""
-        state = {name: value for name, value in self.__dict__.items() if name != "_arena"}
-        kept = self._packed if self.memory is None else packed(self.memory)
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_arena", "lock")}
+        kept = self._packed if self.memory is None else {**packed(self.memory), "updates": self.loss.updates}
         return {**state, "_loss": None, "memory": None, "_packed": kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state | {"lock": RLock()}
 
     @property
     def built_memory(self) -> CrystalMemory:
@@ -119,12 +127,14 @@ class CrystalSampler(Sampler):
             raise RuntimeError(
                 f"{PATIENCE} batches were drawn and none was given to the MemoryLoss: weights and anchors would be lost"
             )
-        batch = self.built_memory.sample(batch_size)
+        with self.lock:
+            batch = self.built_memory.sample(batch_size)
         return batch.index, entries(batch)
 
     def update(self, index: Tensor, td_error: Tensor) -> None:
         """Report the TD errors [B] of drawn experiences. The MemoryLoss does so after each batch."""
-        self.built_memory.update(index.cpu(), td_error.cpu())
+        with self.lock:
+            self.built_memory.update(index.cpu(), td_error.cpu())
 
     def update_priority(self, index: Any, priority: Any, *, storage: Any = None) -> None:
         """Same as `update`; the priority must be |δ|. TorchRL's losses write δ² or the larger of twins instead."""
@@ -137,7 +147,8 @@ class CrystalSampler(Sampler):
 
     def consolidate(self) -> Consolidation:
         """Let experiences crystallize or melt, judged by the networks as they are now."""
-        return consolidate(self.built_memory, self._evaluate)
+        with self.lock:
+            return consolidate(self.built_memory, self._evaluate)
 
     def _evaluate(self, batch: Batch) -> Evaluation:
         return self.loss.evaluate(self._stored(batch.index))
@@ -208,10 +219,11 @@ class CrystalWriter(Writer):
             self.sampler.build(data)
         memory, fields = self.sampler.built_memory, self.sampler.fields(data)
         _refuse_not_finite(fields)
-        slots = memory.reserve_slots(len(data))
-        data.set("index", slots.to(data.device) if data.device is not None else slots)
-        self.storage.set(slots, data)
-        memory.commit(slots, fields["terminated"] | fields["truncated"])
+        with self.sampler.lock:
+            slots = memory.reserve_slots(len(data))
+            data.set("index", slots.to(data.device) if data.device is not None else slots)
+            self.storage.set(slots, data)
+            memory.commit(slots, fields["terminated"] | fields["truncated"])
         self._write_count += len(slots)
         return slots
 
