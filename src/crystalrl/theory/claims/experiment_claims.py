@@ -149,7 +149,7 @@ def _atari() -> str:
 def _above_human() -> str:
     ours, theirs = ATARI["AMC"][3], ATARI["PackNet"][3]
     p = float(stats.fisher_exact([[ours, 20 - ours], [theirs, 20 - theirs]]).pvalue)
-    return f"no scores per game are published; {ours} against {theirs} of 20 is no difference (Fisher's p = {p:.2f})"
+    return f"no scores per game are published; {ours} against {theirs} of 20: Fisher's p = {p:.2f}"
 
 
 def _mujoco() -> str:
