@@ -55,19 +55,16 @@ def test_liquid_holds_the_arrivals_of_the_time_to_glass() -> None:
     assert_has(CLAIMS, "Utilisation", (f"{200 * time:.0f}",))
 
 
+def promoted_by_fifo(alpha: float, unit: float, level: float) -> float:
+    """The smallest utility on a fine grid that reaches the level while 62,500 others arrive, one per step."""
+    utilities = np.linspace(0, 1, 100_001)
+    c = 1 - np.exp(-alpha * utilities * 62_500 / unit)
+    return float(utilities[np.argmax(c >= level)])
+
+
 def test_settings_of_the_table_melt_and_select_by_closed_forms() -> None:
     edges = [b / a * tau / (1 - tau) for a, b, tau in ((0.1, 0.02, 0.65), (0.05, 0.005, 0.7), (0.01, 0.001, 0.8))]
     assert_has(CLAIMS, "Table impl, fast", tuple(f"{edge:.3f}" for edge in edges))
     later = (np.log(5) / 0.01 * 1000) / (-np.log(0.3) / 0.05 * 200)
-    # A FIFO store of 62,500 holds an experience for 62,500 steps; at utility U, c is then 1 − e^(−αU·62,500/unit).
-    floors = [smallest(lambda u, a=a, unit=unit: 1 - np.exp(-a * u * 62_500 / unit), low) for a, unit, low in SETTINGS]
+    floors = [promoted_by_fifo(*setting) for setting in ((0.01, 1000, 0.35), (0.05, 200, 0.30))]
     assert_has(CLAIMS, "Table impl, slow", (f"{floors[0]:.2f}", f"{floors[1]:.2f}", f"{later:.0f}×"))
-
-
-SETTINGS = ((0.01, 1000, 0.35), (0.05, 200, 0.30))
-
-
-def smallest(reached, level: float) -> float:  # type: ignore[no-untyped-def]
-    """The smallest utility on a fine grid whose c reaches the level."""
-    utilities = np.linspace(0, 1, 100_001)
-    return float(utilities[np.argmax(reached(utilities) >= level)])
