@@ -23,7 +23,7 @@ CLAIMS_OPENING = (
     "equations go by their labels there.\n\n"
     "AMC is the paper's method, VR uniform replay; AP, FT and BT are average performance, forward and backward "
     "transfer. U is the utility and I the interference of an experience, Ū and Ī are averages. λ = αU + βI, c* = "
-    "αU/λ, A = 2αU/σ², B = 2βI/σ²; N_C of N slots are for crystals, f_C = N_C/N. The defaults are α = .05, β = "
+    "αU/λ, A = 2αU/σ², B = 2βI/σ²; N_C of N slots are for crystals, f_C = N_C/N. The paper's defaults are α = .05, β = "
     ".005, σ = .005, τ_L = .3, τ_C = .7, U = .5, I = .1, and 200 steps per consolidation. `law` is a "
     "`crystalrl.theory.Crystallization`. Other terms: [glossary](glossary.md).\n"
 )
