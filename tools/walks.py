@@ -239,6 +239,8 @@ integrations/sb3/callback.py::Consolidate
 # what is different between SB3's algorithms; what cannot be done is refused
 integrations/sb3/adapters.py
 integrations/sb3/checks.py
+# what is stored, in the shapes that SB3 uses
+integrations/sb3/contents.py
 # the memory
 memory/
 """,
