@@ -65,9 +65,7 @@ class CrystalLedger:
     env: Tensor
     """[L, N]: environment that the experience came from; exists only with `CrystalParams.boost` and several."""
 
-    def __init__(
-        self, spec: StorageSpec, streams: Streams, params: CrystalParams, clock: Tensor, gated: bool = True
-    ) -> None:
+    def __init__(self, spec: StorageSpec, streams: Streams, params: CrystalParams, clock: Tensor) -> None:
         lanes, slots, device = len(streams.seeds), spec.capacity, streams.device
         self.lanes, self.slots, self.streams, self.params = lanes, slots, streams, params
         self._writes = backend_for(device).writes
@@ -83,7 +81,7 @@ class CrystalLedger:
         self.tail = torch.zeros(lanes, dtype=torch.int64, device=device)
         self._set_thresholds(device)
         self._columns = self._allocate_columns(spec, clock)
-        self._set_rules(device, gated)
+        self._set_rules(device)
         self.strata = BatchStrata(params.batch, params.split, params.draws_per_experience)
         if device.type == "cpu":
             self._queue_array, self._head_array = self.queue.numpy(), self.head.numpy()
@@ -121,9 +119,9 @@ class CrystalLedger:
         columns = (floats, small, self._wide["birth"], self._wide["updated"], env)
         return SlotColumns(*columns, clock, self.number, self.filled, enter, spec.n_step)
 
-    def _set_rules(self, device: torch.device, gated: bool) -> None:
+    def _set_rules(self, device: torch.device) -> None:
         self.is_exponent = self._lane("is_exponent", device)
-        self.gate = LossGate(self.c, self._lane("gate", device) * gated, self._lane("w_min", device))
+        self.gate = LossGate(self.c, self._lane("gate", device), self._lane("w_min", device))
         state = (self.c, self._wide["error"])
         self.rule = PriorityRule(TINY, self._lane("nu", device), self.max_priority, WEIGHTING, state)
 

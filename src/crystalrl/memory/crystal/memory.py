@@ -65,14 +65,14 @@ class CrystalMemory(ReplayMemory):
         **storage: Unpack[StorageOptions],
     ) -> None:
         super().__init__(StorageSpec(capacity, **storage), arena)
-        self.params = params or CrystalParams()
+        given = params or CrystalParams()
+        self.params = given if anchor or not given.pulls else given.without_anchors()
         lanes, device = self.lanes, self.device
         refuse_too_few_liquid(self.params.caps(capacity)[0], self._width, capacity)
         self.consolidations = torch.zeros(lanes, dtype=torch.int64, device=device)
         """Consolidations of each lane so far. Also the tick of its noise, so that a lane gets the same noise alone."""
         clock = self.consolidations if self.params.clock == "calls" else self.time
-        held = bool(anchor) or not self.params.pulls  # without anchors crystals are replayed at full weight
-        self.ledger = CrystalLedger(self.spec, self.streams, self.params, clock, gated=held)
+        self.ledger = CrystalLedger(self.spec, self.streams, self.params, clock)
         self.anchors = Anchors(anchor or {}, lanes, capacity, self.params, device)
         self.features = Features(self.spec, self.streams, features)
         self.neighbours = Neighbours(self.params, self.features, self.exact_up_to[device.type])
