@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl.memory.storage.arena import Arena
+from crystalrl.memory.storage.checks import Problems
 from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED
 from crystalrl.memory.storage.spec import StorageOptions
 
@@ -57,6 +58,11 @@ class ExternalArena:
     def invalidate(self) -> None:
         """Drop the fetched columns: the storage has changed."""
         self.columns.clear()
+
+    def problems(self, rows: Tensor) -> Problems:
+        """What is wrong with rows int64[1, W, 1], these or stored ones."""
+        if not torch.equal(rows[0, :, 0], torch.arange(rows.shape[1], device=rows.device)):
+            yield "rows: wanted the numbers of the slots, got others"
 
     @property
     def nbytes(self) -> int:
