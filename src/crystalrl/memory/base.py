@@ -18,7 +18,7 @@ from crystalrl.memory.storage.arena import Arena
 from crystalrl.memory.storage.batches import gather_batch
 from crystalrl.memory.storage.checks import refuse
 from crystalrl.memory.storage.external import AnyArena, ExternalArena
-from crystalrl.memory.storage.header import CheckpointError
+from crystalrl.memory.storage.header import CheckpointError, refuse_sparse, understand
 from crystalrl.memory.storage.layout import Layout
 from crystalrl.memory.storage.nstep import NStep
 from crystalrl.memory.storage.pack import Packer
@@ -42,7 +42,8 @@ class ReplayMemory(StoredMemory, complete=False):
     ledger: Ledger
 
     def __init__(self, spec: StorageSpec, arena: ExternalArena | None = None) -> None:
-        self.spec, self.calls = spec, Calls()
+        self.spec = spec
+        self.calls: Calls = {}
         self.lanes, self.capacity = spec.lanes or 1, spec.capacity
         self.device = torch.device(spec.device)
         self.backend = backend_for(self.device)
@@ -97,6 +98,9 @@ class ReplayMemory(StoredMemory, complete=False):
         result is int64 of that shape; with n-step returns it has one more axis of size n, because the end of an episode
         closes n windows.
         """
+        return self._add(transition, valid)
+
+    def _add(self, transition: Transition, valid: ArrayLike | None) -> Tensor:
         if not self._recording:
             self.ledger.reserve(self._width)  # may raise: nothing has changed yet
         rows = self.packer.pack(transition)
@@ -235,9 +239,10 @@ class ReplayMemory(StoredMemory, complete=False):
 
 
 def load_memory(path: str | PathLike[str], device: str | torch.device = "cpu") -> ReplayMemory:
-    """Load a memory of any kind from `path`."""
+    """Load a memory of any kind from `path`. A nearly empty one of several GB is refused: build it and call `load`."""
     header, state = checkpoint.read(path)
     try:
+        refuse_sparse(understand(header, state), state)
         return _restored(header, state, device)
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error}") from error

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from crystalrl import CheckpointError, CrystalMemory, CrystalParams, PrioritizedMemory, ReservoirMemory, UniformMemory
 from crystalrl.memory import ReplayMemory, load_memory
 from crystalrl.memory.storage import checkpoint
-from crystalrl.memory.storage.header import DEEPEST, parse, short, understand
+from crystalrl.memory.storage.header import DEEPEST, parse, refuse_sparse, short, understand
 from tests.experience import SMALL, assert_same_state, feed
 
 
@@ -107,6 +107,19 @@ def test_long_values_are_cut() -> None:
     assert len(short("x" * 10_000)) == 301
 
 
+def test_a_nearly_empty_memory_is_loaded_if_it_is_small_or_built_by_its_user(tmp_path: Path) -> None:
+    memory = UniformMemory(100_000, **SMALL)
+    feed(memory, 3)
+    memory.save(tmp_path / "m")
+    assert len(load_memory(tmp_path / "m")) == 3
+    with pytest.raises(CheckpointError, match=r"capacity: wanted .* got one of 4 GB"):
+        refuse_sparse(understand({**memory._header(), "structure": large(memory)}, memory.state_dict()), STATES[0])
+
+
+def large(memory: ReplayMemory) -> dict[str, Any]:
+    return {**memory._header()["structure"], "capacity": 10**8}
+
+
 LOAD = """
 import resource, sys
 from pathlib import Path
@@ -137,10 +150,15 @@ def test_small_files_that_claim_to_be_large_take_no_memory(tmp_path: Path) -> No
         for name, value in claims.items():
             header = replaced(json.loads(FILES[number]), ("structure", name), value)
             checkpoint.write(tmp_path / f"{number}-{name}", header, STATES[number])
+    for number in range(2):  # nothing in a memory that is not full depends on its capacity
+        memory = type(MEMORIES[number])(8, **SMALL)  # type: ignore[call-arg]
+        feed(memory, 3)
+        header = replaced(json.loads(FILES[number]), ("structure", "capacity"), 10**8)
+        checkpoint.write(tmp_path / f"{number}-sparse", header, memory.state_dict())
     header = replaced(json.loads(FILES[-1]), ("params", "anchor", "q"), [10**9])
     checkpoint.write(tmp_path / "anchor", header, STATES[-1])
     done = subprocess.run([sys.executable, "-c", LOAD, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     grown = {name: int(kilobytes) - 2 * int(size) for name, kilobytes, size in map(str.split, done.stdout.splitlines())}
-    assert len(grown) == len(MEMORIES) * len(claims) + 1
+    assert len(grown) == len(MEMORIES) * len(claims) + 3
     assert max(grown.values()) < 64 << 10, grown

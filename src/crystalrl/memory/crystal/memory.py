@@ -106,7 +106,7 @@ class CrystalMemory(StoredCrystals, ReplayMemory):
         demonstrations that are trusted from the start.
         """
         if crystallization is None:
-            slots = super().add(transition, valid=valid)
+            slots = self._add(transition, valid)
         else:
             slots = self._add_crystallized(transition, valid, checked_c(self.spec, crystallization))
         if not self._recording:

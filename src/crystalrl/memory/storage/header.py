@@ -10,12 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from crystalrl.memory.storage.layout import WORD, Layout
 from crystalrl.memory.storage.spec import STRUCTURE, StorageSpec, storage_from_json
 
 DEEPEST = 32
 """Nesting of a header; ours has up to 4 levels."""
 LARGEST = 1 << 62
 """Bound on the whole numbers of a memory's header."""
+
+SMALL, SPARSE = 1 << 30, 1000
+"""`load_memory` refuses memories of more bytes than the first, and more than this many times those in the file."""
 
 
 class CheckpointError(ValueError):
@@ -78,6 +82,17 @@ def refuse_other_shapes(wanted: Mapping[str, tuple[int, ...]], state: Mapping[st
         if got is None or tuple(got.shape) != shape:
             found = "nothing" if got is None else list(got.shape)
             raise CheckpointError(f"state {name}: wanted shape {short(list(shape))}, got {found}")
+
+
+def refuse_sparse(header: Header, state: Mapping[str, Tensor]) -> None:
+    """Raise if a large memory would be built for a file that holds hardly anything: a few bytes must not claim GBs."""
+    spec = header.spec
+    claimed = (spec.lanes or 1) * spec.capacity * Layout(spec).words * WORD
+    if claimed > max(SMALL, SPARSE * sum(tensor.nbytes for tensor in state.values())):
+        raise CheckpointError(
+            f"capacity: wanted a memory that is less empty, got one of {claimed / 1e9:.3g} GB and hardly anything in "
+            "the file; if that is right, build the memory and call its `load`"
+        )
 
 
 def short(value: object) -> str:
