@@ -74,7 +74,10 @@ def test_after_an_error_the_next_call_may_come_from_any_thread() -> None:
 
 def test_an_interrupted_call_leaves_its_thread_able_to_go_on() -> None:
     thing = Thing()
-    thing.calls[0] = (threading.get_ident(), "count")  # what an interrupt before the first line of the call leaves behind
+    thing.calls[0] = (
+        threading.get_ident(),
+        "count",
+    )  # what an interrupt before the first line of the call leaves behind
     assert thing.count(5) == 5
 
 

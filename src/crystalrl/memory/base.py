@@ -21,7 +21,7 @@ from crystalrl.memory.storage.external import AnyArena, ExternalArena
 from crystalrl.memory.storage.header import CheckpointError, refuse_sparse, understand
 from crystalrl.memory.storage.layout import Layout
 from crystalrl.memory.storage.nstep import NStep
-from crystalrl.memory.storage.pack import Packer
+from crystalrl.memory.storage.pack import Packer, unmasked
 from crystalrl.memory.storage.spec import StorageOptions, StorageSpec, from_spaces
 from crystalrl.memory.stored import StoredMemory, restored
 from crystalrl.random import Streams
@@ -193,8 +193,8 @@ class ReplayMemory(StoredMemory, complete=False):
 
     def _checked_update(self, index: Tensor, td_error: ArrayLike) -> tuple[Tensor, Tensor]:
         """Slots int64[L, B] and |td| float32[L, B], checked."""
-        slots = torch.as_tensor(index, device=self.device)
-        error = torch.as_tensor(td_error, device=self.device).detach()
+        slots = torch.as_tensor(unmasked("index", index), device=self.device)
+        error = torch.as_tensor(unmasked("td_error", td_error), device=self.device).detach()
         dims = 1 if self.spec.lanes is None else 2
         if slots.dim() != dims or (dims == 2 and slots.shape[0] != self.lanes) or error.shape != slots.shape:
             wanted = "[B]" if dims == 1 else f"[{self.lanes}, B]"

@@ -60,7 +60,7 @@ class PrioritizedLedger(RingLedger):
         """Largest draw weight so far, given to new experiences."""
         self.rule = PriorityRule(params.epsilon, per_lane("alpha", params.alpha, lanes, device), self.max_priority)
         self._stratum = torch.zeros(lanes, 0, dtype=torch.uint8, device=device)
-        self._filled = torch.zeros(lanes, 1, dtype=torch.float64)
+        self._filled = torch.zeros(lanes, 1, dtype=torch.float64, device="cpu")
         self._filled_array = self._filled.numpy()
 
     @property

@@ -181,7 +181,7 @@ class CrystalLedger:
 
     def add_one(self, c: Tensor | None = None) -> int:
         if c is not None:
-            slots = self.allocate(torch.ones(1, 1, dtype=torch.bool))
+            slots = self.allocate(torch.ones(1, 1, dtype=torch.bool, device="cpu"))
             self.commit(slots, c)
             return int(slots)
         slot = int(self._queue_array[0, self._head_array[0]])

@@ -92,7 +92,7 @@ class CrystalMemory(StoredCrystals, ReplayMemory):
         """Number of the first experience of each environment's current episode."""
         self.ended = torch.zeros(lanes, 1, dtype=torch.bool, device=device)
         """Lanes in which an episode ended since their last consolidation, where `every_episode` is set."""
-        self.steps = torch.zeros(1, dtype=torch.int64)
+        self.steps = torch.zeros(1, dtype=torch.int64, device="cpu")
         """Environment steps since the last consolidation of all lanes."""
         self._steps = self.steps.numpy()
 
@@ -143,7 +143,7 @@ class CrystalMemory(StoredCrystals, ReplayMemory):
         """
         self.ledger.reserve(count)
         self.time += count
-        return self.ledger.allocate(torch.ones(1, count, dtype=torch.bool))[0]
+        return self.ledger.allocate(torch.ones(1, count, dtype=torch.bool, device="cpu"))[0]
 
     @exclusive
     def commit(self, slots: Tensor, ended: Tensor) -> None:
