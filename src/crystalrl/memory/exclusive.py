@@ -42,7 +42,8 @@ def exclusive(method: Method) -> Method:
     body = BODY.format(name=method.__name__, parameters=", ".join(parts), arguments=", ".join(arguments))
     names: dict[str, Any] = {"method": method, "get_ident": get_ident, "refuse": _refuse, **defaults}
     exec(body, names)
-    guarded: Method = update_wrapper(names[method.__name__], method)
+    guarded: Method = names[method.__name__]
+    update_wrapper(guarded, method)
     return guarded
 
 

@@ -43,7 +43,8 @@ class StoredCrystals(StoredMemory, complete=False):
                 "the memory was saved with `features`, which are not in the file: build it with them and call `load`"
             )
         anchor = {name: tuple(shape) for name, shape in params["anchor"].items()}
-        return cls(**storage, params=CrystalParams.from_json(params["crystal"]), anchor=anchor)
+        options = {**storage, "params": CrystalParams.from_json(params["crystal"]), "anchor": anchor}
+        return cls(**options)
 
     def _header(self) -> dict[str, Any]:
         anchor = {name: list(tensor.shape[2:]) for name, tensor in self.anchors.items()}

@@ -187,8 +187,8 @@ def _part(given: Any, role: str, name: str, spec: StorageSpec) -> Any:
 
 def unmasked(name: str, value: Value) -> Value:
     """The value; raises if it is a masked array with masked entries, whose values mean nothing."""
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise ValueError(f"{name}: wanted values, got a masked array with {int(np.ma.count_masked(value))} masked ones")
+    if isinstance(value, np.ma.MaskedArray) and (masked := int(np.sum(value.mask))):
+        raise ValueError(f"{name}: wanted values, got a masked array with {masked} masked ones")
     return value
 
 
