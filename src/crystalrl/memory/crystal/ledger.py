@@ -9,12 +9,14 @@ from torch import Tensor
 
 from crystalrl.backends import backend_for
 from crystalrl.backends.protocols import SlotColumns, Weighting
-from crystalrl.dynamics import CRYSTAL, EMPTY, GLASS, LIQUID
+from crystalrl.dynamics import EMPTY
 from crystalrl.lanes import per_lane
+from crystalrl.memory.crystal.checks import counts, ledger_problems
 from crystalrl.memory.crystal.write_order import write_order
 from crystalrl.memory.sampling.priority import LossGate, PriorityRule, annealed
 from crystalrl.memory.sampling.strata import BatchStrata
 from crystalrl.memory.sampling.sum_tree import SumTree
+from crystalrl.memory.storage.checks import Named, Problems, refuse
 from crystalrl.memory.storage.spec import StorageSpec
 from crystalrl.params import CrystalParams
 from crystalrl.random import Streams
@@ -179,7 +181,7 @@ class CrystalLedger:
 
     def add_one(self, c: Tensor | None = None) -> int:
         if c is not None:
-            slots = self.allocate(torch.ones(1, 1, dtype=torch.bool))
+            slots = self.allocate(torch.ones(1, 1, dtype=torch.bool, device="cpu"))
             self.commit(slots, c)
             return int(slots)
         slot = int(self._queue_array[0, self._head_array[0]])
@@ -232,7 +234,7 @@ class CrystalLedger:
         self.generation += (phase == EMPTY) & (self.phase != EMPTY)  # evicted
         self.tree.label[:, : self.slots] = phase - 1
         self.tree.rebuild()
-        self.filled.copy_(_counts(phase))
+        self.filled.copy_(counts(phase))
         self.rebuild_queue()
         self.refresh_strata()
 
@@ -270,27 +272,12 @@ class CrystalLedger:
     def forget_draws(self) -> None:
         self.tree.forget_draws()
 
+    def problems(self, state: Named, width: int) -> Problems:
+        return ledger_problems(state, self.slots)
+
     def check(self) -> None:
+        refuse(self.problems(self.tensors(), self.slots), AssertionError)
         self.tree.check()
-        phase = self.phase
-        counted = _counts(phase)
-        if bool((phase > CRYSTAL).any()) or not torch.equal(counted, self.filled.to(torch.int64)):
-            raise AssertionError(f"filled: {self.filled.tolist()} but the labels count {counted.tolist()}")
-        for name in ("c", "utility", "interference"):
-            values = getattr(self, name)
-            if not bool(((values >= 0) & (values <= 1)).all()):
-                raise AssertionError(f"{name}: outside [0, 1]")
-        if not torch.equal(self.tree.weight[:, : self.slots] > 0, phase != EMPTY):
-            raise AssertionError("weights: drawable slots and occupied slots differ")
-        place = torch.arange(self.slots, device=phase.device)
-        waiting = (place >= self.head[:, None]) & (place < self.tail[:, None])
-        if bool(((phase.gather(1, self.queue.to(torch.int64)) > LIQUID) & waiting).any()):
-            raise AssertionError("queue: lists glass or crystal")
-
-
-def _counts(phase: Tensor) -> Tensor:
-    """int64[L, 3]: slots that are liquid, glass, crystal."""
-    return torch.stack([(phase == p).sum(-1) for p in (LIQUID, GLASS, CRYSTAL)], -1)
 
 
 def since(updated: Tensor, now: Tensor) -> Tensor:
