@@ -59,7 +59,7 @@ def test_a_memory_over_torchrl_s_storage_equals_one_that_stores_the_data_itself(
         assert torch.equal(batch["observation"], twin.obs)
         torch.testing.assert_close(batch["memory", "weight"], twin.weight, rtol=0, atol=0)
         loss(batch)
-        own.update(twin.index, loss.evaluate(batch).td_error)
+        own.update(twin, loss.evaluate(batch).td_error)
         assert sampler.due
         sampler.consolidate()
         consolidate(own, lambda given: loss.evaluate(buffer.storage.get(given.index.clamp_max(own.ledger.used - 1))))

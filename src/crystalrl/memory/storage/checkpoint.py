@@ -20,6 +20,8 @@ from typing import IO, Any
 from torch import Tensor
 
 VERSION = 2
+GENERATION = "slot.claims"
+"""Name of the slots' generations, int32[L, N]."""
 _BLANK = "0" * 64
 _CHECKSUM = re.compile(rb'"checksum":"([0-9a-f]{64})"')
 _CHUNK = 1 << 22
@@ -167,6 +169,14 @@ def _verified(source: Path, file: IO[bytes]) -> tuple[dict[str, Any], dict[str, 
             return json.loads(metadata["header"]), {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise CheckpointError(f"{source}: damaged ({error})") from error
+
+
+def without_draws(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The state with generations [L, N]. Earlier versions wrote [L, N, 2]: also the generation of the last draw."""
+    return {
+        name: tensor[..., 0] if name.endswith(GENERATION) and tensor.shape[2:] == (2,) else tensor
+        for name, tensor in state.items()
+    }
 
 
 def refuse_other(name: str, own: Tensor, given: Tensor) -> None:
