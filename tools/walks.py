@@ -158,8 +158,9 @@ memory/crystal/memory.py::CrystalMemory.sample
     memory/storage/batches.py::_delivered
     memory/storage/batches.py::_send
 memory/base.py::ReplayMemory.update
-  memory/base.py::ReplayMemory._checked_update
-    memory/crystal/ledger.py::CrystalLedger.holds
+  memory/updates.py::checked_update
+    memory/updates.py::_refuse_shapes
+  memory/crystal/ledger.py::CrystalLedger.occupied
   memory/crystal/ledger.py::CrystalLedger.update
 """,
         concrete="memory/crystal/memory.py::CrystalMemory",

@@ -24,8 +24,11 @@ def test_a_draw_is_found_once_in_any_order_and_any_integers() -> None:
     first, second = batch_of([3, 1], 5), batch_of([1, 3], 6)
     outstanding.put(first)
     outstanding.put(second)
-    assert outstanding.take(torch.tensor([1, 3], dtype=torch.int32)) is second
-    assert outstanding.take(torch.tensor([3, 1])) is first
+    for drawn in (second, first):
+        found = outstanding.take(drawn.index.to(torch.int32))
+        assert isinstance(found, Batch)
+        assert found.ticket is drawn.ticket
+        assert torch.equal(found.index, drawn.index)
     slots = torch.tensor([3, 1])
     assert outstanding.take(slots) is slots
     assert len(outstanding) == 0
@@ -36,9 +39,9 @@ def test_several_draws_of_the_same_slots_are_checked_against_the_oldest() -> Non
     oldest = batch_of([2], 5)
     for batch in (oldest, batch_of([2], 6)):
         outstanding.put(batch)
-    assert [outstanding.take(torch.tensor([2])) for _ in range(2)] == [oldest, oldest]
-    outstanding.put(newest := batch_of([2], 7))
-    assert outstanding.take(torch.tensor([2])) is newest
+    assert [outstanding.take(torch.tensor([2])).ticket for _ in range(2)] == [oldest.ticket] * 2
+    outstanding.put(batch_of([2], 7))
+    assert outstanding.take(torch.tensor([2])).ticket.tolist() == [7]
 
 
 def test_no_more_than_the_last_draws_are_kept() -> None:

@@ -16,14 +16,14 @@ LIMIT = 64
 
 
 class Entry(NamedTuple):
-    """A drawn batch, and the number of outstanding draws of the same slots."""
+    """The ticket of a draw, and the number of outstanding draws of the same slots."""
 
-    batch: Batch
+    ticket: Tensor | None
     draws: int
 
 
 class Outstanding:
-    """Drawn batches by their slots, the last LIMIT.
+    """Tickets by the slots drawn, the last LIMIT.
 
     Several draws of the same slots in the same order are checked against the oldest of them: an entry rewritten between
     them is skipped for all.
@@ -38,21 +38,22 @@ class Outstanding:
     def put(self, batch: Batch) -> None:
         """Remember a draw of slots [B] on CPU."""
         key = _key(batch.index)
-        oldest = self._entries.get(key, Entry(batch, 0))
-        self._entries[key] = Entry(oldest.batch, oldest.draws + 1)
+        oldest = self._entries.get(key, Entry(batch.ticket, 0))
+        self._entries[key] = Entry(oldest.ticket, oldest.draws + 1)
         if len(self._entries) > LIMIT:
             self._entries.popitem(last=False)
 
     def take(self, slots: Tensor) -> Batch | Tensor:
-        """The draw of these slots [B], which is then forgotten; the slots themselves if none is known."""
+        """Slots [B] with the ticket of their draw, which is then forgotten; the slots alone if no draw is known."""
         key = _key(slots)
         entry = self._entries.pop(key, None)
         if entry is None:
             return slots
         if entry.draws > 1:
-            self._entries[key] = Entry(entry.batch, entry.draws - 1)
+            self._entries[key] = Entry(entry.ticket, entry.draws - 1)
             self._entries.move_to_end(key, last=False)
-        return entry.batch
+        none = torch.empty(0)
+        return Batch(none, none, none, none, none, none, slots, ticket=entry.ticket)
 
 
 class Lock:
