@@ -158,8 +158,6 @@ memory/crystal/memory.py::CrystalMemory.sample
     memory/storage/batches.py::_delivered
     memory/storage/batches.py::_send
 memory/base.py::ReplayMemory.update
-  memory/updates.py::checked_update
-    memory/updates.py::_refuse_shapes
   memory/crystal/ledger.py::CrystalLedger.occupied
   memory/crystal/ledger.py::CrystalLedger.update
 """,
@@ -169,6 +167,7 @@ memory/base.py::ReplayMemory.update
 memory/crystal/anchors.py::Anchors
 # the input, checked; which slots may be overwritten
 memory/crystal/inputs.py
+memory/updates.py
 memory/crystal/write_order.py
 """,
     ),

@@ -67,7 +67,9 @@ class CrystalLedger:
     env: Tensor
     """[L, N]: environment that the experience came from; exists only with `CrystalParams.boost` and several."""
 
-    def __init__(self, spec: StorageSpec, streams: Streams, params: CrystalParams, clock: Tensor) -> None:
+    def __init__(
+        self, spec: StorageSpec, streams: Streams, params: CrystalParams, clock: Tensor, gated: bool = True
+    ) -> None:
         lanes, slots, device = len(streams.seeds), spec.capacity, streams.device
         self.lanes, self.slots, self.streams, self.params = lanes, slots, streams, params
         self._writes = backend_for(device).writes
@@ -83,8 +85,8 @@ class CrystalLedger:
         self.tail = torch.zeros(lanes, dtype=torch.int64, device=device)
         self._set_thresholds(device)
         self._columns = self._allocate_columns(spec, clock)
-        self._set_rules(device)
-        self._strata = BatchStrata(params.batch, params.split)
+        self._set_rules(device, gated)
+        self.strata = BatchStrata(params.batch, params.split, params.draws_per_experience)
         if device.type == "cpu":
             self._queue_array, self._head_array = self.queue.numpy(), self.head.numpy()
         self.clear()
@@ -121,9 +123,9 @@ class CrystalLedger:
         columns = (floats, small, self._wide["birth"], self._wide["updated"], env)
         return SlotColumns(*columns, clock, self.number, self.filled, enter, spec.n_step)
 
-    def _set_rules(self, device: torch.device) -> None:
+    def _set_rules(self, device: torch.device, gated: bool) -> None:
         self.is_exponent = self._lane("is_exponent", device)
-        self.gate = LossGate(self.c, self._lane("gate", device), self._lane("w_min", device))
+        self.gate = LossGate(self.c, self._lane("gate", device) * gated, self._lane("w_min", device))
         state = (self.c, self._wide["error"])
         self.rule = PriorityRule(TINY, self._lane("nu", device), self.max_priority, WEIGHTING, state)
 
@@ -166,7 +168,7 @@ class CrystalLedger:
         if self._room < width:
             raise RuntimeError(f"add: wanted {width} slots, but only {self._room} are not glass, crystal or pinned")
         self._room -= width
-        if self._liquid_was_empty:
+        if self.strata.scarce:
             self.refresh_strata()
 
     def allocate(self, valid: Tensor) -> Tensor:
@@ -176,7 +178,7 @@ class CrystalLedger:
         """Register new experiences in slots int64[L, M], with crystallization c float32[L, 1 or M] (None: 0)."""
         self.tree.commit(slots, self.rule, self._columns, c)
         recording = slots.is_cuda and torch.cuda.is_current_stream_capturing()
-        if (c is not None or self._liquid_was_empty) and not recording:
+        if (c is not None or self.strata.scarce) and not recording:
             self.refresh_strata()
 
     def add_one(self, c: Tensor | None = None) -> int:
@@ -187,18 +189,17 @@ class CrystalLedger:
         slot = int(self._queue_array[0, self._head_array[0]])
         self._head_array[0] += 1
         self.tree.commit_one(slot, self.rule, self._columns)
-        if self._liquid_was_empty:
+        if self.strata.scarce:
             self.refresh_strata()
         return slot
 
     def draw(self, size: int, time: Tensor) -> Draw:
-        exponent, strata = annealed(self.is_exponent, self.params.is_steps, time), self._strata.of(size, self.filled)
+        exponent, strata = annealed(self.is_exponent, self.params.is_steps, time), self.strata.of(size, self.filled)
         return Draw(*self.tree.sample(self.streams, strata, self.filled, exponent, self.gate))
 
     def refresh_strata(self) -> None:
-        """Recompute which phases batches are drawn from, after a phase may have become empty or non-empty."""
-        self._strata.refresh(self.filled)
-        self._liquid_was_empty = bool((self.filled[:, 0] == 0).any())
+        """Recompute how many samples of a batch come from each phase, after their sizes have changed."""
+        self.strata.refresh(self.filled)
 
     def update(self, slots: Tensor, magnitude: Tensor, ticket: Tensor | None) -> None:
         self.tree.learn(slots, magnitude, self.rule, ticket)
@@ -246,8 +247,7 @@ class CrystalLedger:
         self.rebuild_queue()
 
     def occupied(self, slots: Tensor) -> Tensor:
-        known = (slots >= 0) & (slots < self.slots)
-        return known & (self.phase.gather(1, slots.clamp(0, self.slots - 1)) != EMPTY)
+        return self.tree.labelled(slots)
 
     def _own(self) -> dict[str, Tensor]:
         named = {f"slot.{name}": wide[:, : self.slots] for name, wide in self._wide.items()}
@@ -275,8 +275,7 @@ class CrystalLedger:
 
     def check(self) -> None:
         self.tree.check()
-        phase = self.phase
-        counted = _counts(phase)
+        phase, counted = self.phase, _counts(self.phase)
         if bool((phase > CRYSTAL).any()) or not torch.equal(counted, self.filled.to(torch.int64)):
             raise AssertionError(f"filled: {self.filled.tolist()} but the labels count {counted.tolist()}")
         for name in ("c", "utility", "interference"):
