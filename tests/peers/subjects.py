@@ -58,7 +58,7 @@ class Subject:
 
     def report(self, drawn: Drawn, errors: NDArray[Any]) -> None:
         """Tell the buffer the TD errors of a drawn batch, the way its library does."""
-        self.memory.update(torch.as_tensor(drawn.index), torch.as_tensor(errors, dtype=torch.float32))
+        self.memory.update(drawn.whole, torch.as_tensor(errors, dtype=torch.float32))
 
     def copied(self, copy: Callable[[Any], Any]) -> Subject:
         """This subject with a copy of its buffer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.peers.subjects import every_prioritized
 
@@ -44,8 +45,11 @@ def test_errors_may_come_in_the_other_order(kind: Any) -> None:
     assert float(stored_weights(subject, first.index).max()) > 1.5
 
 
+@pytest.mark.parametrize("drawn_again", [False, True])
 @every_prioritized
-def test_an_experience_that_was_rewritten_after_its_draw_takes_no_error_of_its_predecessor(kind: Any) -> None:
+def test_an_experience_that_was_rewritten_after_its_draw_takes_no_error_of_its_predecessor(
+    kind: Any, drawn_again: bool
+) -> None:
     subject = kind(8)
     for number in range(8):
         subject.add(number)
@@ -54,6 +58,8 @@ def test_an_experience_that_was_rewritten_after_its_draw_takes_no_error_of_its_p
     drawn = subject.draw(200)
     for number in range(100, 120):
         subject.add(number)
+    if drawn_again:
+        subject.draw(200)
     before = stored_weights(subject, np.arange(8)).copy()
     held = subject.memory.ledger.used
     subject.report(drawn, np.full(200, 500.0))

@@ -14,6 +14,7 @@ from tianshou.data import ReplayBuffer, ReplayBufferManager
 from torch import Tensor
 
 from crystalrl.integrations._common import consolidate, packed, private_randomness, unpacked
+from crystalrl.integrations.outstanding import Outstanding
 from crystalrl.integrations.tianshou.adapters import Adapter, adapter_for
 from crystalrl.integrations.tianshou.columns import STORED, fields_of, nested, rows_of
 from crystalrl.integrations.tianshou.links import Links, following
@@ -49,6 +50,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
         """Sum of rewards of each environment's current episode."""
         self._ended: dict[tuple[int, int], NDArray[np.int64]] = {}
         """Slots of the episodes that ended last, by their first slot and one after their last slot."""
+        self._outstanding = Outstanding()
 
     def attach(self, algorithm: Any) -> None:
         """Add anchors to this algorithm's gradients, and evaluate with it when consolidating."""
@@ -156,6 +158,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
             return np.zeros(0, np.int64)
         if batch_size:
             self._drawn = self.built_memory.sample(batch_size)
+            self._outstanding.put(self._drawn)
             drawn: NDArray[np.int64] = self._drawn.index.numpy()
             return drawn
         if self.memory is None:
@@ -174,10 +177,11 @@ class CrystalReplayBuffer(ReplayBufferManager):
 
     def update_weight(self, index: Any, new_weight: Any) -> None:
         """Called by Tianshou after each gradient step. |δ| is computed from the critics' outputs, not taken from
-        `new_weight`, in which the errors of twins may cancel. Consolidates when due.
+        `new_weight`, in which the errors of twins may cancel. Entries rewritten since the draw are skipped.
+        Consolidates when due.
         """
         memory = self.built_memory
-        memory.update(torch.as_tensor(np.asarray(index)), self.attached.td_errors().cpu())
+        memory.update(self._outstanding.take(torch.as_tensor(np.asarray(index))), self.attached.td_errors().cpu())
         if memory.due:
             self.consolidate()
 
@@ -244,7 +248,8 @@ class CrystalReplayBuffer(ReplayBufferManager):
     def __getstate__(self) -> dict[str, Any]:
         """For pickle and deepcopy: everything except the algorithm. Attach one to the copy before it is used."""
         state = {name: value for name, value in self.__dict__.items() if name != "_drawn"}
-        return {**state, "adapter": None, "memory": None if self.memory is None else packed(self.memory)}
+        kept = None if self.memory is None else packed(self.memory)
+        return {**state, "adapter": None, "memory": kept, "_outstanding": Outstanding()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__({**state, "memory": None})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from threading import RLock
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from torchrl.data.replay_buffers.samplers import Sampler
 from torchrl.data.replay_buffers.writers import Writer
 
 from crystalrl.integrations._common import consolidate, packed, unpacked
+from crystalrl.integrations.outstanding import Lock, Outstanding
 from crystalrl.integrations.torchrl.loss import MemoryLoss, entries
 from crystalrl.memory import Consolidation, CrystalMemory
 from crystalrl.memory.storage import checkpoint
@@ -30,7 +30,8 @@ class CrystalSampler(Sampler):
     """Draws by phase and TD error, with the ledger of a crystal memory over the buffer's own storage.
 
     The memory is built for the shapes of the first data. Use the sampler with its own `writer`. `params` is a preset or
-    your own `CrystalParams`; None: `CrystalParams()`.
+    your own `CrystalParams`; None: `CrystalParams()`. A buffer with `prefetch` draws in threads of its own:
+    `lock` keeps draws, writes, updates and consolidations apart.
     """
 
     def __init__(self, loss: MemoryLoss, params: CrystalParams | None = None, *, seed: int = 0) -> None:
@@ -42,8 +43,7 @@ class CrystalSampler(Sampler):
         """The memory of a copied sampler that no loss is attached to yet."""
         self._drawn = 0
         """Batches drawn since the loss was attached."""
-        self.lock = RLock()
-        """Held while the memory is used: with `prefetch`, TorchRL draws in another thread."""
+        self._outstanding, self.lock = Outstanding(), Lock()
         self.attach(loss)
 
     def attach(self, loss: MemoryLoss) -> None:
@@ -65,12 +65,9 @@ class CrystalSampler(Sampler):
 
     def __getstate__(self) -> dict[str, Any]:
         """For pickle and deepcopy: everything except the loss. The storage copies the experiences."""
-        state = {name: value for name, value in self.__dict__.items() if name not in ("_arena", "lock")}
+        state = {name: value for name, value in self.__dict__.items() if name != "_arena"}
         kept = self._packed if self.memory is None else {**packed(self.memory), "updates": self.loss.updates}
-        return {**state, "_loss": None, "memory": None, "_packed": kept}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__ |= state | {"lock": RLock()}
+        return {**state, "_loss": None, "memory": None, "_packed": kept, "_outstanding": Outstanding()}
 
     @property
     def built_memory(self) -> CrystalMemory:
@@ -129,12 +126,15 @@ class CrystalSampler(Sampler):
             )
         with self.lock:
             batch = self.built_memory.sample(batch_size)
+            self._outstanding.put(batch)
         return batch.index, entries(batch)
 
     def update(self, index: Tensor, td_error: Tensor) -> None:
-        """Report the TD errors [B] of drawn experiences. The MemoryLoss does so after each batch."""
+        """Report the TD errors [B] of drawn experiences; those rewritten since the draw are skipped. The MemoryLoss
+        does so after each batch.
+        """
         with self.lock:
-            self.built_memory.update(index.cpu(), td_error.cpu())
+            self.built_memory.update(self._outstanding.take(index.cpu()), td_error.cpu())
 
     def update_priority(self, index: Any, priority: Any, *, storage: Any = None) -> None:
         """Same as `update`; the priority must be |δ|. TorchRL's losses write δ² or the larger of twins instead."""
