@@ -232,6 +232,7 @@ integrations/sb3/callback.py::Consolidate
     integrations/sb3/buffers.py::MemoryReplayBuffer
       integrations/sb3/buffers.py::_normalise
       integrations/sb3/hooks.py::Hooks
+        integrations/sb3/hooks.py::hooks_of
         integrations/sb3/hooks.py::strength
         integrations/sb3/hooks.py::kl_gradient
     integrations/_common.py::consolidate
