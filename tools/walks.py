@@ -247,16 +247,13 @@ memory/
         8,
         500,
         """
-cli/__init__.py::main
-  cli/__init__.py::take_sections
-    cli/__init__.py::parse_choice
-      cli/__init__.py::_parse
-  cli/__init__.py::_dispatch
+cli/commands.py::run_command
+  cli/commands.py::_dispatch
     study/registry.py::check
       study/registry.py::check_suite
       study/registry.py::kinds_of
       study/registry.py::_check_settings
-    cli/__init__.py::_run_tables
+    cli/commands.py::_run_tables
       study/definition.py::Table.runs
         study/definition.py::Table._seeds
           study/definition.py::Table.tuned
@@ -268,19 +265,20 @@ cli/__init__.py::main
         study/plan.py::_group
           study/plan.py::_values
             study/plan.py::_column
-      study/execution.py::Execution.events
-        study/execution.py::prepare
-        study/execution.py::execute
-          study/execution.py::pending
-          study/run.py::Trainer.__init__
-            study/build.py::make_suite
-            study/build.py::make_agent
-            study/build.py::make_memory
-            study/build.py::make_method
-          study/execution.py::recorded
-    cli/__init__.py::_list
-      cli/__init__.py::_about
-    cli/__init__.py::_demo
+      cli/commands.py::_train
+        study/execution.py::Execution.events
+          study/execution.py::prepare
+          study/execution.py::execute
+            study/execution.py::pending
+            study/run.py::Trainer.__init__
+              study/build.py::make_suite
+              study/build.py::make_agent
+              study/build.py::make_memory
+              study/build.py::make_method
+            study/execution.py::recorded
+    cli/commands.py::_list
+      cli/commands.py::_about
+    cli/commands.py::_demo
 """,
         contracts="""
 # specs and studies as data; stored results
@@ -292,7 +290,8 @@ study/checkpoints.py
 study/recorder.py
 study/metrics.py
 study/loggers.py
-# other commands; the display
+# the words of the command line; other commands; the display
+cli/parsing.py
 cli/theory/
 cli/terminal.py
 cli/progress.py

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table as RichTable
 
+from crystalrl.cli.progress import tracked
 from crystalrl.report import html
 from crystalrl.report.terminal import print_results
 from crystalrl.study.analysis import load_results
@@ -32,8 +32,7 @@ def show_forecast(tables: Mapping[Path, Table], device: str, console: Console) -
     """Measure every run that is not stored yet, and print its cost."""
     prepare(device)
     groups = [group for folder, table in tables.items() for group in _unfinished(folder, table)]
-    shown = track(groups, "Measuring", console=console, transient=True, disable=not console.is_terminal)
-    forecasts = [forecast(group, device) for group in shown]
+    forecasts = [forecast(group, device) for group in tracked(groups, "Measuring", console)]
     console.print(_forecast_table(forecasts))
     longer = "> " if any(each.at_least for each in forecasts) else ""
     if longer:

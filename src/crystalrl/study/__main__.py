@@ -6,6 +6,7 @@ It makes the same runs and files as `crystalrl study`, but prints less; `crystal
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         stop = time.monotonic() + 60 * given.minutes
         jobs = _jobs(tables, given.out)[given.share[0] - 1 :: given.share[1]]
     except ValueError as error:
-        raise SystemExit(f"error: {error}") from None
+        print(f"crystalrl: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
     prepare(given.device)
     for number, (name, group, store) in enumerate(jobs):
         if store.has(group.key):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from crystalrl.study.definition import Table, table_from
 from crystalrl.study.metrics import Matrix
 from crystalrl.study.plan import stage_order, stage_tasks
 from crystalrl.study.registry import Kind
-from crystalrl.study.spec import RunSpec
+from crystalrl.study.spec import RunSpec, read_toml
 from crystalrl.study.stats import Effect, Estimate, cohen, hedges, holm, improvement, welch
 from crystalrl.study.store import read
 from crystalrl.suites import classic
@@ -129,7 +128,7 @@ def load_results(folder: str | Path) -> Results:
     path = Path(folder) / "spec.toml"
     if not path.is_file():
         raise FileNotFoundError(f"{folder}: wanted a folder of results, found no spec.toml")
-    table = table_from(tomllib.loads(path.read_text()))
+    table = table_from(read_toml(path))
     stored = _Stored(folder, table)
     names = [name for name, spec in table.rows.items() if not spec.scratch and stored.cells(name)]
     rows = tuple(row for name in names for row in _rows(stored, name))

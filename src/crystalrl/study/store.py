@@ -26,6 +26,7 @@ import numpy as np
 import torch
 
 from crystalrl._version import __version__
+from crystalrl.study.spec import read_toml
 from crystalrl.study.table_files import SUFFIXES, Arrays, has_parquet, packed, read_part, same, write_part, write_whole
 
 _LANE = {"cell": "s", "method": "s", "seed": "i"}
@@ -45,16 +46,32 @@ class Store:
     def __init__(self, folder: str | os.PathLike[str], spec: str) -> None:
         self.folder = Path(folder)
         path = self.folder / "spec.toml"
-        if path.exists() and path.read_text() != spec:
-            differ = ", ".join(_differences(tomllib.loads(path.read_text()), tomllib.loads(spec)))
-            raise ValueError(
-                f"out: wanted results of this spec, got those of another in {self.folder}: {differ} differ"
-            )
-        if not path.exists() and self.folder.exists() and any(file.suffix != ".tmp" for file in self.folder.iterdir()):
-            raise ValueError(f"out: wanted an empty folder or results of this spec, got other files in {self.folder}")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
+        self.new = not path.exists()
+        """Whether this object created the folder's spec."""
+        if self.new:
+            self._refuse_other_files()
+            self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(path, spec.encode())
+        elif path.read_text() != spec:
+            differ = ", ".join(_differences(read_toml(path), tomllib.loads(spec)))
+            raise ValueError(
+                f"out: wanted results of this spec, got those of another in {self.folder}: {differ} differ; choose "
+                f"another folder with --out, continue the other spec with `crystalrl resume {self.folder}`, or delete "
+                "the folder"
+            )
+
+    def _refuse_other_files(self) -> None:
+        if self.folder.exists() and any(file.suffix != ".tmp" for file in self.folder.iterdir()):
+            raise ValueError(
+                f"out: wanted an empty folder or results of this spec, got other files in {self.folder}; choose "
+                "another folder with --out"
+            )
+
+    def remove_if_new(self) -> None:
+        """Remove the folder if this object created it and it holds nothing but the spec."""
+        if self.new and [path.name for path in self.folder.iterdir()] == ["spec.toml"]:
+            (self.folder / "spec.toml").unlink()
+            self.folder.rmdir()
 
     def has(self, key: str) -> bool:
         """Whether the run with this key is stored."""
