@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from crystalrl import CrystalParams
+from crystalrl import CrystalMemory, CrystalParams
+from crystalrl.params import require_params
 
 PRESETS = {name: getattr(CrystalParams, name) for name in ("paper", "anchored", "robotics", "games", "navigation")}
 PRESETS["default"] = CrystalParams
@@ -104,3 +105,16 @@ def test_describe_says_in_words_how_long_an_experience_takes() -> None:
     assert "at the end of each episode" in CrystalParams.paper().describe(100)
     melting = CrystalParams.anchored().describe(4000, interference=1.0)
     assert "c* = 0.000" in melting
+
+
+@pytest.mark.parametrize(
+    ("given", "named"), [("paper", "paper"), ("nonsense", "anchored"), ({"alpha": 0.2}, "anchored"), (0, "anchored")]
+)
+def test_anything_but_parameters_is_refused_and_the_call_to_write_is_named(given: object, named: str) -> None:
+    wanted = rf"^params: wanted CrystalParams, such as CrystalParams.{named}\(\), got "
+    with pytest.raises(TypeError, match=wanted):
+        require_params(given)
+    with pytest.raises(TypeError, match=wanted):
+        CrystalMemory(16, obs=(2,), action=2, params=given)  # type: ignore[arg-type]
+    require_params(None)
+    require_params(CrystalParams.paper())

@@ -270,3 +270,10 @@ def _arrival(phase: str, tau: float, target: float, rate: float, steps: float) -
     if target <= tau:
         return f"never becomes {phase}: the mean of c stays below {tau:g}"
     return f"becomes {phase} after {-math.log(1 - tau / target) / rate * steps:,.0f} environment steps"
+
+
+def require_params(params: object) -> None:
+    """Raise if something other than `CrystalParams` or None was given, such as the name of a preset."""
+    if params is not None and not isinstance(params, CrystalParams):
+        preset = params if isinstance(params, str) and hasattr(CrystalParams, params) else "anchored"
+        raise TypeError(f"params: wanted CrystalParams, such as CrystalParams.{preset}(), got {params!r}")

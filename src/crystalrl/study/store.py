@@ -5,11 +5,12 @@
     curves.parquet/part-KEY.parquet    cell, method, seed, task, step, score: on the current task
     memory.parquet/part-KEY.parquet    cell, method, seed, step, task, nbytes and the report of each consolidation
 
-Tasks and seeds count from 0; `pandas.read_parquet("scores.parquet")` reads a whole table. Every lane-batched run adds
+Tasks and seeds count from 0. All parts of a table have the same columns, so `pandas.read_parquet("scores.parquet")`
+reads a whole table; `crystalrl.results.load` reads all tables. Every lane-batched run adds
 one part to each table, the scores last: a run is complete once its scores are stored, so an interrupted study continues
 when it is started again. Checkpoints of unfinished runs are in checkpoints/KEY.safetensors. Without pyarrow, parts are
-.npz files with the same columns; a folder may contain both formats, and `as_parquet` (which `crystalrl report` calls)
-converts .npz to parquet.
+.npz files with the same columns; a folder may contain both formats. `as_parquet` (which `crystalrl report` calls)
+converts .npz to parquet, and adds columns that parts of older versions lack.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 import torch
 
 from crystalrl._version import __version__
+from crystalrl.memory.crystal.report import NAMES
 from crystalrl.study.spec import read_toml
 from crystalrl.study.table_files import SUFFIXES, Arrays, has_parquet, packed, read_part, same, write_part, write_whole
 
@@ -35,7 +37,9 @@ TABLES = {
     "curves": {**_LANE, "task": "i", "step": "i", "score": "f"},
     "scores": {**_LANE, "after": "i", "task": "i", "score": "f"},
 }
-"""Columns of each table, in writing order: s text, i integer, f float. The memory table has more float columns."""
+"""Columns of each table, in writing order: s text, i integer, f float. The memory table also has a float column for
+each name in a consolidation's report, NaN where a memory reports nothing.
+"""
 
 Columns = Mapping[str, Any]
 
@@ -87,7 +91,7 @@ class Store:
 
     def write(self, key: str, tables: Mapping[str, Columns], device: str) -> None:
         """Store all tables of one run. If it is already stored, the scores must be equal."""
-        arrays = {table: packed(tables[table], kinds) for table, kinds in TABLES.items()}
+        arrays = {table: packed(_complete(table, tables[table]), kinds) for table, kinds in TABLES.items()}
         if self.has(key):
             path = _parts(self.folder, "scores")[key]
             if not same(_read("scores", path), arrays["scores"]):
@@ -119,15 +123,31 @@ def read(folder: str | os.PathLike[str], table: str) -> Arrays:
 
 
 def as_parquet(folder: str | os.PathLike[str]) -> int:
-    """Convert all .npz parts to parquet and return their number; 0 without pyarrow."""
+    """Convert all .npz parts to parquet and return their number; 0 without pyarrow. Then all parts have one schema."""
     if not has_parquet():
         return 0
     found = [(table, path) for table in TABLES for path in sorted(_place(folder, table).glob("part-*.npz"))]
     for table, path in found:
         _parts(folder, table)  # refuses a parquet part of the same run with other contents
-        write_part(path.with_suffix(""), packed(_read(table, path), TABLES[table]))
+        write_part(path.with_suffix(""), packed(_complete(table, _read(table, path)), TABLES[table]))
         path.unlink()
+    _unify(folder, "memory")
     return len(found)
+
+
+def _unify(folder: str | os.PathLike[str], table: str) -> None:
+    """Rewrite the parts that lack a column which another part has, or which this version would write."""
+    parts = {path: _read(table, path) for path in _parts(folder, table).values()}
+    names = dict.fromkeys(name for columns in parts.values() for name in _complete(table, columns))
+    for path, columns in parts.items():
+        if list(columns) != list(names):
+            write_part(path.with_suffix(""), packed({name: _column(columns, name) for name in names}, TABLES[table]))
+
+
+def _complete(table: str, columns: Columns) -> dict[str, Any]:
+    """The columns of a part and, in the memory table, NaN for what its memory does not report; in a fixed order."""
+    first = [*TABLES[table], *(NAMES if table == "memory" else ())]
+    return {name: _column(columns, name) for name in dict.fromkeys([*first, *columns])}
 
 
 class _Holders:
@@ -187,7 +207,7 @@ def _read(table: str, path: Path) -> Arrays:
     return read_part(path, TABLES[table], more=table == "memory")
 
 
-def _column(columns: Arrays, name: str) -> Any:
+def _column(columns: Columns, name: str) -> Any:
     return columns[name] if name in columns else np.full(len(columns["cell"]), np.nan, np.float32)
 
 

@@ -19,7 +19,7 @@ from crystalrl.integrations.sb3.checks import NO_HER, refuse_model, refuse_optio
 from crystalrl.integrations.sb3.hooks import Hooks
 from crystalrl.memory import Consolidation, CrystalMemory, PrioritizedMemory, ReplayMemory, load_memory
 from crystalrl.memory.storage.spec import from_spaces
-from crystalrl.params import CrystalParams
+from crystalrl.params import CrystalParams, require_params
 from crystalrl.types import Batch, Evaluation, Transition
 
 
@@ -217,6 +217,7 @@ class CrystalReplayBuffer(MemoryReplayBuffer):
 
     def __init__(self, *args: Any, params: CrystalParams | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
+        require_params(params)
         self._params = params or CrystalParams.anchored()
 
     @property

@@ -20,7 +20,7 @@ from crystalrl.integrations.tianshou.links import Links, following
 from crystalrl.memory import CheckpointError, Consolidation, CrystalMemory
 from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.external import ExternalArena, storage_options
-from crystalrl.params import CrystalParams
+from crystalrl.params import CrystalParams, require_params
 from crystalrl.types import Batch, Evaluation
 
 LINKS, PAYLOAD = "after", "payload."
@@ -37,6 +37,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
     def __init__(self, size: int, buffer_num: int = 1, params: CrystalParams | None = None, *, seed: int = 0) -> None:
         super().__init__([ReplayBuffer(1) for _ in range(buffer_num)])  # Tianshou counts them; nothing is stored there
         self.maxsize, self.seed = int(size), seed
+        require_params(params)
         self.params = params or CrystalParams.anchored()
         self.memory: CrystalMemory | None = None
         self.adapter: Adapter | None = None

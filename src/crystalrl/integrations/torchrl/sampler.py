@@ -16,7 +16,7 @@ from crystalrl.integrations.torchrl.loss import MemoryLoss, entries
 from crystalrl.memory import Consolidation, CrystalMemory
 from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.external import ExternalArena, storage_options
-from crystalrl.params import CrystalParams
+from crystalrl.params import CrystalParams, require_params
 from crystalrl.types import Batch, Evaluation
 
 PATIENCE = 10
@@ -34,6 +34,7 @@ class CrystalSampler(Sampler):
     def __init__(self, loss: MemoryLoss, params: CrystalParams | None = None, *, seed: int = 0) -> None:
         if not isinstance(loss, MemoryLoss):
             raise TypeError(f"loss: wanted a MemoryLoss around your loss module, got {type(loss).__name__}")
+        require_params(params)
         self.loss, self.params, self.seed = loss, params or CrystalParams.anchored(), seed
         self.writer = CrystalWriter(self)
         self.memory: CrystalMemory | None = None

@@ -31,7 +31,7 @@ from crystalrl.memory.storage.batches import gather_batch
 from crystalrl.memory.storage.checkpoint import CheckpointError
 from crystalrl.memory.storage.external import ExternalArena
 from crystalrl.memory.storage.spec import Shape, StorageOptions, StorageSpec
-from crystalrl.params import CrystalParams
+from crystalrl.params import CrystalParams, require_params
 from crystalrl.types import ArrayLike, Batch, Evaluate, Transition
 
 LANE_PARAMS = ("alpha", "beta", "sigma", "leak", "melt", "settle", "w1", "w2", "w3", "Z")
@@ -67,6 +67,7 @@ class CrystalMemory(ReplayMemory):
         arena: ExternalArena | None = None,
         **storage: Unpack[StorageOptions],
     ) -> None:
+        require_params(params)
         super().__init__(StorageSpec(capacity, **storage), arena)
         self.params = params or CrystalParams()
         lanes, device = self.lanes, self.device

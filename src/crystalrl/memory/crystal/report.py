@@ -16,6 +16,19 @@ from crystalrl.memory.crystal.snapshot import Plan
 from crystalrl.memory.sampling.priority import annealed
 
 BINS = 10
+_PHASES = PHASES[1:]
+NAMES = (
+    *_PHASES,
+    *(f"{phase}_share" for phase in _PHASES),
+    *(f"{moment}_{phase}" for moment in ("c_mean", "c_variance") for phase in _PHASES),
+    *("utility", "error"),
+    *("to_glass", "to_crystal", "to_liquid", "melted"),
+    *("streak_evicted", "crystal_dropped", "glass_evicted", "liquid_evicted", "refused"),
+    *("contradicted", "suspicion"),
+    *(f"{weight}_{phase}" for weight in ("td_weight", "anchor_weight") for phase in _PHASES),
+    *("contexts", "at_one", "clipped", "epsilon", "delta_r", "time_step", "evaluated"),
+)
+"""All names in `Consolidation.values`; stored tables have a column for each, whatever the memory."""
 
 
 @dataclass(frozen=True)
