@@ -38,7 +38,7 @@ def profile_figure(results: Results) -> str:
     finals = [row.chosen.final for row in results.rows]
     at = np.linspace(min(0.0, *(f.min() for f in finals)), max(1.0, *(f.max() for f in finals)), 101)
     for row, colour in zip(results.rows, COLOURS * 9, strict=False):
-        e = stratified(row.chosen.final, lambda scores: profile(scores, at), resamples=500)
+        e = stratified(row.chosen.final, lambda scores: profile(scores, at), resamples=1000)
         axis.plot(at, e.value, color=colour, label=row.chosen.name)
         axis.fill_between(at, e.low, e.high, color=colour, alpha=0.12, linewidth=0)
     axis.set_xlabel("final score on a task", fontsize=8)
