@@ -194,5 +194,6 @@ def _line(mine: list[Result]) -> list[str]:
         " / ".join(f"{each['coverage'][how]:.0f}" for each in mine) if how in mine[0]["coverage"] else "–"
         for how in HOW
     ]
-    widths = [f"{few[how] / few['percentile']:.1f}" if how in few else "–" for how in HOW[2:]]
+    plain = few["percentile"]  # 0 if all learners of one row usually beat all of the other
+    widths = [(f"{few[how] / plain:.1f}" if plain else "∞") if how in few else "–" for how in HOW[2:]]
     return [f"{mine[0]['statistic']}, {mine[0]['scores']}", *covered, *widths]

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 
-from benchmarks import agreement, consolidation, contexts, cuda, halfcheetah, interference, learners, memories, sac
+from benchmarks import (
+    agreement,
+    consolidation,
+    contexts,
+    coverage,
+    cuda,
+    halfcheetah,
+    interference,
+    learners,
+    memories,
+    sac,
+)
 from benchmarks.harness.results import Benchmark
 from benchmarks.libraries import continual, equivalence, learning, overhead, parts, sb3
 from crystalrl.study.execution import best_device
@@ -30,6 +41,10 @@ BENCHMARKS: dict[str, Benchmark] = {
     "contexts": Benchmark(
         "What a memory keeps of fifty contexts, and what melts when one of two is redefined.", "contexts",
         contexts.measure, {"redefinition": contexts.redefinition_block, "fifty-contexts": contexts.fifty_block},
+    ),
+    "coverage": Benchmark(
+        "How often confidence intervals from few seeds contain the true value.", "coverage", coverage.measure,
+        {"coverage": coverage.block},
     ),
     "cuda": Benchmark(
         "Speed of memories on CUDA, and agreement with the CPU.", "cuda", cuda.measure, {"cuda": cuda.block},

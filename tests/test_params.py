@@ -121,11 +121,9 @@ def test_describe_says_in_words_how_long_an_experience_takes() -> None:
     assert "c* = 0.000" in melting
 
 
-@pytest.mark.parametrize(
-    ("given", "named"), [("paper", "paper"), ("nonsense", "anchored"), ({"alpha": 0.2}, "anchored"), (0, "anchored")]
-)
-def test_anything_but_parameters_is_refused_and_the_call_to_write_is_named(given: object, named: str) -> None:
-    wanted = rf"^params: wanted CrystalParams, such as CrystalParams.{named}\(\), got "
+@pytest.mark.parametrize("given", ["anchored", {"alpha": 0.2}, 0, CrystalParams.anchored])
+def test_anything_but_parameters_is_refused_and_the_call_to_write_is_named(given: object) -> None:
+    wanted = r"^params: wanted CrystalParams, such as CrystalParams.anchored\(\), got "
     with pytest.raises(TypeError, match=wanted):
         require_params(given)
     with pytest.raises(TypeError, match=wanted):

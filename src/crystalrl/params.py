@@ -296,6 +296,5 @@ def _arrival(phase: str, tau: float, target: float, rate: float, steps: float) -
 
 def require_params(params: object) -> None:
     """Raise if something other than `CrystalParams` or None was given, such as the name of a preset."""
-    if params is not None and not isinstance(params, CrystalParams):
-        preset = params if isinstance(params, str) and hasattr(CrystalParams, params) else "anchored"
-        raise TypeError(f"params: wanted CrystalParams, such as CrystalParams.{preset}(), got {params!r}")
+    if not isinstance(params, CrystalParams | None):
+        raise TypeError(f"params: wanted CrystalParams, such as CrystalParams.anchored(), got {params!r}")

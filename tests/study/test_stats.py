@@ -189,13 +189,11 @@ def test_equal_scores_give_intervals_without_nan_and_without_warnings(count: int
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", SEEDS)
 @pytest.mark.parametrize(("statistic", "law"), [(s, law) for s, (_, laws) in STATISTICS.items() for law in laws])
-def test_intervals_cover_the_true_value_more_often_than_percentile_intervals(
-    statistic: str, law: str, seeds: int
-) -> None:
-    """Where learners fail or succeed, no interval from five of them can be right if all five succeed."""
+def test_intervals_cover_the_true_value_about_as_often_as_they_state(statistic: str, law: str, seeds: int) -> None:
+    """At least 87 % with five seeds (if all five succeed, no interval knows of failures), and no less than percentiles."""
     covered = row(statistic, law, seeds, trials=300)["coverage"]
-    least = {5: 83, 10: 89, 32: 91}[seeds]
-    assert covered["used here"] >= max(least, covered["percentile"])
+    least = {5: 87, 10: 91, 32: 91}[seeds]
+    assert covered["used here"] >= max(least, covered["percentile"] - 1)
 
 
 def test_the_interval_of_the_iqm_covers_its_true_value_if_whole_learners_are_resampled() -> None:

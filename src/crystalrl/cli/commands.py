@@ -16,7 +16,9 @@ from crystalrl.cli.parsing import parsed, take_sections
 from crystalrl.cli.progress import ProgressDisplay
 from crystalrl.cli.terminal import show_forecast, show_report, show_tuning
 from crystalrl.report import markdown
+from crystalrl.report.figures import write_figure
 from crystalrl.study import registry
+from crystalrl.study.analysis import load_results
 from crystalrl.study.definition import Table, load_study, pick, study_names, table_from
 from crystalrl.study.execution import Execution, best_device
 from crystalrl.study.plan import Group, plan
@@ -82,6 +84,8 @@ class Report:
     folder: tyro.conf.Positional[Path]
     docs: Path = Path("")
     """Also write the tables of all results below the folder to this markdown file."""
+    figure: Path = Path("")
+    """Also draw the average performance of all rows to this .svg file; for a single results folder."""
 
 
 @dataclass(frozen=True)
@@ -146,11 +150,13 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
         case Tune(file, out, device):
             folder = out if out.name else Path("runs") / file.stem
             show_tuning(load_search(file), folder, device or best_device(), console)
-        case Report(folder, docs):
+        case Report(folder, docs, figure):
             show_report(folder, console)
             if docs.name:
                 written = f"crystalrl report {folder} --docs {docs}"
                 console.print(f"Tables: {markdown.write_page(scored_folders(folder), docs, written)}", highlight=False)
+            if figure.name:
+                console.print(f"Figure: {write_figure(load_results(folder), figure)}", highlight=False)
         case List():
             _list(console)
         case Demo(out):
@@ -211,9 +217,10 @@ def _demo(out: Path, console: Console) -> None:
 
 OWN_AGENT = """
 With your own agent:
-  memory = CrystalMemory(100_000, obs=(17,), action=6, params=CrystalParams.anchored(), anchor={"q": (6,)})
+  memory = CrystalMemory(100_000, obs=(4,), action=2, anchor={"q": (2,)})
   memory.add(Transition(obs, action, reward, next_obs, terminated, truncated))
-  batch = memory.sample(256)     # your loss: batch.weight · TD error² + batch.anchor["q"].coefficient · (q − target)²
+  batch = memory.sample(64)
+  loss = (batch.weight * td_error**2).mean() + anchor_loss(q, batch.anchor["q"])
   memory.update(batch.index, td_error)
-  if memory.due: memory.consolidate(lambda batch: Evaluation(td_errors(batch), {"q": network(batch.obs)}))
-More seeds, tasks and configurations: `crystalrl run --help`, `crystalrl list`."""
+  if memory.due: memory.consolidate(evaluate)
+The README has the whole program. More seeds, tasks and configurations: `crystalrl run --help`, `crystalrl list`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,15 @@ def interval_figure(results: Results, metric: str = "AP") -> str:
     axis.tick_params(labelsize=8)
     axis.grid(axis="x", alpha=0.25)
     return _svg(figure)
+
+
+def write_figure(results: Results, path: Path) -> Path:
+    """Write the figure of average performance to an SVG file; the same results give the same bytes."""
+    if path.suffix != ".svg":
+        raise ValueError(f"figure: wanted a file that ends in .svg, got {path.name!r}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(interval_figure(results).replace("<svg ", '<svg role="img" ', 1))
+    return path
 
 
 def profile_figure(results: Results) -> str:
@@ -159,7 +169,10 @@ def _figure(width: float, height: float) -> Any:
 
 
 def _svg(figure: Any) -> str:
+    from matplotlib import rc_context
+
     out = io.StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None})
+    with rc_context({"svg.hashsalt": "crystalrl", "svg.fonttype": "none"}):  # the same results give the same bytes
+        figure.savefig(out, format="svg", metadata={"Date": None})
     text = out.getvalue()
     return text[text.index("<svg") :]
