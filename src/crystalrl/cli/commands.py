@@ -14,11 +14,9 @@ from crystalrl.cli import theory
 from crystalrl.cli.errors import RunError
 from crystalrl.cli.parsing import parsed, take_sections
 from crystalrl.cli.progress import ProgressDisplay
-from crystalrl.cli.terminal import show_forecast, show_report, show_tuning
+from crystalrl.cli.terminal import draw_figure, show_forecast, show_report, show_tuning
 from crystalrl.report import markdown
-from crystalrl.report.figures import write_figure
 from crystalrl.study import registry
-from crystalrl.study.analysis import load_results
 from crystalrl.study.definition import Table, load_study, pick, study_names, table_from
 from crystalrl.study.execution import Execution, best_device
 from crystalrl.study.plan import Group, plan
@@ -156,7 +154,7 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
                 written = f"crystalrl report {folder} --docs {docs}"
                 console.print(f"Tables: {markdown.write_page(scored_folders(folder), docs, written)}", highlight=False)
             if figure.name:
-                console.print(f"Figure: {write_figure(load_results(folder), figure)}", highlight=False)
+                draw_figure(folder, figure, console)
         case List():
             _list(console)
         case Demo(out):

@@ -10,6 +10,7 @@ from rich.table import Table as RichTable
 
 from crystalrl.cli.progress import tracked
 from crystalrl.report import html
+from crystalrl.report.figures import write_figure
 from crystalrl.report.terminal import print_results
 from crystalrl.study.analysis import load_results
 from crystalrl.study.definition import Table
@@ -26,6 +27,11 @@ def show_report(folder: Path, console: Console) -> None:
         as_parquet(inner)
         print_results(load_results(inner), console)
         console.print(f"Full report: {html.write_report(inner)}", highlight=False)
+
+
+def draw_figure(folder: Path, path: Path, console: Console) -> None:
+    """Draw the average performance of all rows of one results folder."""
+    console.print(f"Figure: {write_figure(load_results(folder), path)}", highlight=False)
 
 
 def show_forecast(tables: Mapping[Path, Table], device: str, console: Console) -> None:
