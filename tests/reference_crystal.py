@@ -194,8 +194,7 @@ class CrystalTwin:
             slots.append(slot)
             importance.append((len(members) * weight / total) ** -exponent)
             self.drawn[slot] = self.slots[slot]
-        power = 0.0 if self.p.pulls and not self.kappa else self.p.gate  # no anchors: full weight
-        gate = [max((1 - self.slots[s].c) ** power, self.p.w_min) for s in slots]
+        gate = [max((1 - self.slots[s].c) ** self.p.gate, self.p.w_min) for s in slots]
         return slots, [w / max(importance) * g for w, g in zip(importance, gate, strict=True)]
 
     def strength(self, name: str, slot: int) -> float:

@@ -6,12 +6,10 @@ import json
 
 import pytest
 
-from crystalrl import CrystalMemory, CrystalParams
-from crystalrl.params import require_params
+from crystalrl import CrystalParams
 
-PRESETS = {
-    name: getattr(CrystalParams, name) for name in ("paper", "repaired", "anchored", "robotics", "games", "navigation")
-}
+NAMES = ("anchored", "unanchored", "repaired", "paper", "robotics", "games", "navigation")
+PRESETS = {name: getattr(CrystalParams, name) for name in NAMES}
 
 EXPECTED = {
     "repaired": {
@@ -44,6 +42,12 @@ EXPECTED = {
 def test_the_default_is_what_is_recommended() -> None:
     assert CrystalParams() == CrystalParams.anchored()
     assert CrystalParams(alpha=0.1) == CrystalParams.anchored(alpha=0.1)
+
+
+def test_without_anchors_only_what_needs_them_changes() -> None:
+    assert CrystalParams.unanchored() == CrystalParams(kappa=0.0, settle=None, gate=0.0, nu=0.0)
+    assert not CrystalParams.unanchored(alpha=0.1).uses_anchors
+    assert CrystalParams.repaired().without_anchors().alpha == CrystalParams.repaired().alpha
 
 
 def test_files_from_before_a_parameter_existed_keep_their_behaviour() -> None:
@@ -119,14 +123,3 @@ def test_describe_says_in_words_how_long_an_experience_takes() -> None:
     assert "at the end of each episode" in CrystalParams.paper().describe(100)
     melting = CrystalParams.anchored().describe(4000, interference=1.0)
     assert "c* = 0.000" in melting
-
-
-@pytest.mark.parametrize("given", ["anchored", {"alpha": 0.2}, 0, CrystalParams.anchored])
-def test_anything_but_parameters_is_refused_and_the_call_to_write_is_named(given: object) -> None:
-    wanted = r"^params: wanted CrystalParams, such as CrystalParams.anchored\(\), got "
-    with pytest.raises(TypeError, match=wanted):
-        require_params(given)
-    with pytest.raises(TypeError, match=wanted):
-        CrystalMemory(16, obs=(2,), action=2, params=given)  # type: ignore[arg-type]
-    require_params(None)
-    require_params(CrystalParams.paper())

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from crystalrl import CrystalParams
+from crystalrl import CrystalMemory, CrystalParams
+from crystalrl.params_checks import require_params
 
 NUMBERS = {
     "alpha": -1, "beta": -1, "sigma": -0.1, "leak": -1, "melt": -1, "settle": 0, "tau_L": -0.1, "tau_C": 1.1,
@@ -86,3 +87,14 @@ def test_invalid_shares_are_refused(name: str) -> None:
 def test_shares_whose_sum_overflows_or_vanishes_are_refused(name: str, shares: tuple[float, float, float]) -> None:
     with pytest.raises(ValueError, match=f"^{name}: wanted shares whose sum is finite"):
         CrystalParams.repaired(**{name: shares})
+
+
+@pytest.mark.parametrize("given", ["anchored", {"alpha": 0.2}, 0, CrystalParams.anchored])
+def test_anything_but_parameters_is_refused_and_the_call_to_write_is_named(given: object) -> None:
+    wanted = r"^params: wanted CrystalParams, such as CrystalParams.anchored\(\), got "
+    with pytest.raises(TypeError, match=wanted):
+        require_params(given, CrystalParams)
+    with pytest.raises(TypeError, match=wanted):
+        CrystalMemory(16, obs=(2,), action=2, params=given)  # type: ignore[arg-type]
+    require_params(None, CrystalParams)
+    require_params(CrystalParams.paper(), CrystalParams)

@@ -77,3 +77,10 @@ def check_fields(params: Any) -> None:
             raise ValueError(f"{name}: wanted three shares ≥ 0, liquid above 0, got {getattr(params, name)!r}")
         if not 1e-100 < shares[0] <= sum(shares) < math.inf:
             raise ValueError(f"{name}: wanted shares whose sum is finite, liquid above 1e-100, got {shares}")
+
+
+def require_params(given: object, wanted: type) -> None:
+    """Raise if parameters are neither of the wanted class nor None, such as the name of a preset."""
+    if given is not None and not isinstance(given, wanted):
+        name = wanted.__name__
+        raise TypeError(f"params: wanted {name}, such as {name}.anchored(), got {given!r}")

@@ -233,3 +233,8 @@ def test_the_buffer_knows_its_size_and_parameters() -> None:
     model.replay_buffer.reset()
     assert model.replay_buffer.size() == 0
     assert CrystalParams.anchored() == model.replay_buffer.params
+
+
+def test_the_name_of_a_preset_is_refused_with_the_call_to_write() -> None:
+    with pytest.raises(TypeError, match=r"^params: wanted CrystalParams, such as CrystalParams.anchored\(\)"):
+        counted(CrystalReplayBuffer, steps=1, replay_buffer_kwargs={"params": "anchored"})

@@ -19,7 +19,8 @@ from crystalrl.integrations.sb3.checks import NO_HER, refuse_model, refuse_optio
 from crystalrl.integrations.sb3.hooks import Hooks
 from crystalrl.memory import Consolidation, CrystalMemory, PrioritizedMemory, ReplayMemory, load_memory
 from crystalrl.memory.storage.spec import from_spaces
-from crystalrl.params import CrystalParams, require_params
+from crystalrl.params import CrystalParams
+from crystalrl.params_checks import require_params
 from crystalrl.types import Batch, Evaluation, Transition
 
 
@@ -210,15 +211,15 @@ class MemoryReplayBuffer(ReplayBuffer):
 
 
 class CrystalReplayBuffer(MemoryReplayBuffer):
-    """A `CrystalMemory` for SB3. `params` is a preset or your own `CrystalParams`; None: `CrystalParams.anchored()`."""
+    """A `CrystalMemory` for SB3. `params` is a preset or your own `CrystalParams`; None: `CrystalParams()`."""
 
     kind = CrystalMemory
     reported = ("exact",)
 
     def __init__(self, *args: Any, params: CrystalParams | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
-        require_params(params)
-        self._params = params or CrystalParams.anchored()
+        require_params(params, CrystalParams)
+        self._params = params or CrystalParams()
 
     @property
     def params(self) -> CrystalParams:

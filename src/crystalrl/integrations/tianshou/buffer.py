@@ -20,7 +20,8 @@ from crystalrl.integrations.tianshou.links import Links, following
 from crystalrl.memory import CheckpointError, Consolidation, CrystalMemory
 from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.external import ExternalArena, storage_options
-from crystalrl.params import CrystalParams, require_params
+from crystalrl.params import CrystalParams
+from crystalrl.params_checks import require_params
 from crystalrl.types import Batch, Evaluation
 
 LINKS, PAYLOAD = "after", "payload."
@@ -30,15 +31,15 @@ class CrystalReplayBuffer(ReplayBufferManager):
     """A crystal memory with Tianshou's own arrays, for one environment or `buffer_num` parallel ones.
 
     It consolidates by itself when it is due, after a gradient step. `params` is a preset or your own `CrystalParams`;
-    None: `CrystalParams.anchored()`. Infos are not stored. Invariant: experiences are in the slots that the ledger
+    None: `CrystalParams()`. Infos are not stored. Invariant: experiences are in the slots that the ledger
     allocated.
     """
 
     def __init__(self, size: int, buffer_num: int = 1, params: CrystalParams | None = None, *, seed: int = 0) -> None:
         super().__init__([ReplayBuffer(1) for _ in range(buffer_num)])  # Tianshou counts them; nothing is stored there
         self.maxsize, self.seed = int(size), seed
-        require_params(params)
-        self.params = params or CrystalParams.anchored()
+        require_params(params, CrystalParams)
+        self.params = params or CrystalParams()
         self.memory: CrystalMemory | None = None
         self.adapter: Adapter | None = None
         self.report: Consolidation | None = None

@@ -16,7 +16,8 @@ from crystalrl.integrations.torchrl.loss import MemoryLoss, entries
 from crystalrl.memory import Consolidation, CrystalMemory
 from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.external import ExternalArena, storage_options
-from crystalrl.params import CrystalParams, require_params
+from crystalrl.params import CrystalParams
+from crystalrl.params_checks import require_params
 from crystalrl.types import Batch, Evaluation
 
 PATIENCE = 10
@@ -28,14 +29,14 @@ class CrystalSampler(Sampler):
     """Draws by phase and TD error, with the ledger of a crystal memory over the buffer's own storage.
 
     The memory is built for the shapes of the first data. Use the sampler with its own `writer`. `params` is a preset or
-    your own `CrystalParams`; None: `CrystalParams.anchored()`.
+    your own `CrystalParams`; None: `CrystalParams()`.
     """
 
     def __init__(self, loss: MemoryLoss, params: CrystalParams | None = None, *, seed: int = 0) -> None:
         if not isinstance(loss, MemoryLoss):
             raise TypeError(f"loss: wanted a MemoryLoss around your loss module, got {type(loss).__name__}")
-        require_params(params)
-        self.loss, self.params, self.seed = loss, params or CrystalParams.anchored(), seed
+        require_params(params, CrystalParams)
+        self.loss, self.params, self.seed = loss, params or CrystalParams(), seed
         self.writer = CrystalWriter(self)
         self.memory: CrystalMemory | None = None
         self._drawn = 0
