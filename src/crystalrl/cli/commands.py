@@ -219,6 +219,6 @@ With your own agent:
   memory.add(Transition(obs, action, reward, next_obs, terminated, truncated))
   batch = memory.sample(64)
   loss = (batch.weight * td_error**2).mean() + anchor_loss(q, batch.anchor["q"])
-  memory.update(batch.index, td_error)
+  memory.update(batch, td_error)
   if memory.due: memory.consolidate(evaluate)
 The README has the whole program. More seeds, tasks and configurations: `crystalrl run --help`, `crystalrl list`."""
