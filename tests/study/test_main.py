@@ -83,3 +83,9 @@ def test_processes_share_a_study_and_run_nothing_twice(
 def test_no_run_starts_after_the_time_limit(study: Path, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"2 runs are left"):
         main([str(study), "--out", str(tmp_path / "out"), "--minutes", "-1"])
+
+
+def test_invalid_input_is_one_line_on_stderr_with_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["demmo", "--out", str(tmp_path / "out")])
+    assert capsys.readouterr().err.startswith("crystalrl: study: wanted one of")
