@@ -1,11 +1,14 @@
 """The training loop, end to end on small runs."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from crystalrl.study.plan import plan
 from crystalrl.study.run import Scored, Trainer, run
 from crystalrl.study.spec import RunSpec
+from crystalrl.suites.workers import Incident
 
 SMALL = {"steps": 480, "capacity": 256, "batch": 32, "episodes": 4, "points": 2, "agent_params": {"width": 16}}
 DESIGNS = [
@@ -59,6 +62,22 @@ def practise(trainer: Trainer, steps: int, idle: int) -> None:
 def test_the_same_spec_gives_the_same_scores() -> None:
     fields = {"suite": "nav-2", "memory": "prioritized", "seeds": (0, 1), **SMALL}
     assert torch.equal(scores(**fields), scores(**fields))
+
+
+def test_a_learner_whose_score_is_not_finite_fails_and_the_others_are_scored() -> None:
+    """A task whose lowest and highest scores are equal: 0/0."""
+    (group,) = plan({"row": RunSpec("cartpole-2", seeds=(0, 1), **{**SMALL, "steps": 80})})
+    trainer = Trainer(group, torch.device("cpu"))
+    trainer.suite.stages[1][1] = replace(trainer.suite.stages[1][1], low=0.0, high=0.0)
+    events = list(run(group, "cpu", trainer))
+    (incident,) = [event for event in events if isinstance(event, Incident)]
+    assert (incident.lane, incident.task, incident.during, incident.fatal) == (1, "stage 2", "scoring", True)
+    assert incident.learner == "row, seed 1"
+    assert incident.what == "score: wanted a finite number, got inf"
+    for event in events:
+        if isinstance(event, Scored):
+            assert torch.isfinite(event.score[0]).all()
+            assert torch.isnan(event.score[1]).all()
 
 
 LEARNERS = [

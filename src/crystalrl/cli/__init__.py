@@ -210,7 +210,13 @@ def _run_tables(tables: Mapping[Path, Table], execution: Execution, console: Con
         with ProgressDisplay(groups, console) as display:
             for number, event in execution.events(groups, stores[folder]):
                 display.show(number, event)
-        show_report(folder, console)
+        if any(stores[folder].has(group.key) for group in groups):
+            show_report(folder, console)
+    failed = [one["what"] for store in stores.values() for one in store.failures()]
+    for what in failed:
+        console.print(f"[red]failed[/red] {escape(what)}", highlight=False, soft_wrap=True)
+    if failed:
+        raise SystemExit(1)
 
 
 def _list(console: Console) -> None:
