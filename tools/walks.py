@@ -120,7 +120,8 @@ study/run.py::Trainer.__init__
 study/run.py::Trainer.begin
 study/run.py::Trainer.end
 study/run.py::Trainer.incidents
-study/run.py::Trainer.score_all
+study/run.py::scored
+study/run.py::without_failed
 study/run.py::Trainer.score_current
 study/plan.py::Group
 study/cuda_graph.py::Captured
@@ -134,7 +135,6 @@ methods/base.py::Method
         420,
         """
 memory/crystal/memory.py::CrystalMemory.add
-  memory/crystal/memory.py::CrystalMemory._flag
   memory/crystal/memory.py::CrystalMemory._add_crystallized
   memory/base.py::ReplayMemory.add
     memory/base.py::ReplayMemory._recording
@@ -164,8 +164,9 @@ memory/base.py::ReplayMemory.update
 """,
         concrete="memory/crystal/memory.py::CrystalMemory",
         contracts="""
-# the targets of anchors
+# the targets of anchors; the returns of episodes
 memory/crystal/anchors.py::Anchors
+memory/crystal/episode_boost.py::Episodes
 # the input, checked; which slots may be overwritten
 memory/crystal/inputs.py
 memory/crystal/write_order.py
@@ -300,6 +301,7 @@ study/tuning.py
 report/
 study/registry.py::presets
 study/execution.py::best_device
+study/execution.py::finish
 study/execution.py::execute_ray
 # what is built
 study/run.py::Trainer

@@ -59,11 +59,11 @@ def execute(
         checkpoints.restore(trainer, recorder)
         for event in recorded(trainer, recorder, checkpoints):
             yield number, event
-        _finish(group, recorder.failed(), recorder.tables(), store, str(device))
+        finish(group, recorder.failed(), recorder.tables(), store, str(device))
         checkpoints.discard(group)
 
 
-def _finish(group: Group, failed: Sequence[Failed], tables: Tables, store: Store, device: str) -> None:
+def finish(group: Group, failed: Sequence[Failed], tables: Tables, store: Store, device: str) -> None:
     """Store a run. If all its learners failed, only that is recorded, and the next start tries again."""
     store.write_failures(group.key, failed)
     if len(failed) < len(group.lanes):
@@ -113,7 +113,8 @@ def execute_ray(
             yield from queue.get_nowait_batch(queue.qsize())
             for ended in done:
                 group = waiting.pop(ended)
-                _finish(group, *ray.get(ended), store, device)
+                failed, tables = ray.get(ended)
+                finish(group, failed, tables, store, device)
                 checkpoints.discard(group)
         yield from queue.get_nowait_batch(queue.qsize())
     finally:

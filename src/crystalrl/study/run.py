@@ -232,7 +232,7 @@ def run(group: Group, device: torch.device | str = "cpu", trainer: Trainer | Non
             if point := _curve_step(group, event):
                 score = trainer.score_current(stage)
                 yield from trainer.incidents()
-                yield Curve(stage, point, _without(score, trainer.failed))
+                yield Curve(stage, point, without_failed(score, trainer.failed))
             yield event
         trainer.end(stage)
         trainer.stage, trainer.step = stage + 1, 0
@@ -243,10 +243,10 @@ def scored(trainer: Trainer) -> Iterator[Scored | Incident]:
     """Score all stages; incidents come first, so that `Scored` has no score of a learner that failed."""
     score = trainer.score_all()
     yield from trainer.incidents()
-    yield Scored(trainer.stage, _without(score, trainer.failed))
+    yield Scored(trainer.stage, without_failed(score, trainer.failed))
 
 
-def _without(score: Tensor, failed: Tensor) -> Tensor:
+def without_failed(score: Tensor, failed: Tensor) -> Tensor:
     """Scores [L] or [L, S], NaN where the learner has failed."""
     return torch.where(failed if score.dim() == 1 else failed[:, None], torch.nan, score)
 

@@ -61,6 +61,7 @@ class CrystalSampler(Sampler):
         options = storage_options(self.fields(first), actions) | {"seed": self.seed}
         self._arena = ExternalArena(slots, self._fetch)
         self.memory = CrystalMemory(slots, params=self.params, anchor=anchor, arena=self._arena, **options)
+        self.memory.episodes.gamma = float(self.loss.adapter.loss.value_estimator.gamma)
 
     def _fetch(self, slots: Tensor) -> dict[str, Any]:
         return self.fields(self._stored(slots))
@@ -185,7 +186,9 @@ class CrystalWriter(Writer):
         slots = memory.reserve_slots(len(data))
         data.set("index", slots.to(data.device) if data.device is not None else slots)
         self.storage.set(slots, data)
-        memory.commit(slots, fields["terminated"] | fields["truncated"])
+        episode = data.get(("collector", "traj_ids"), None)
+        env = None if episode is None else episode.cpu().reshape(len(data))
+        memory.commit(slots, fields["terminated"] | fields["truncated"], env)
         self._write_count += len(slots)
         return slots
 
