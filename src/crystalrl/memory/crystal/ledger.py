@@ -82,7 +82,7 @@ class CrystalLedger:
         self._set_thresholds(device)
         self._columns = self._allocate_columns(spec, clock)
         self._set_rules(device)
-        self._strata = BatchStrata(params.batch, params.split)
+        self.strata = BatchStrata(params.batch, params.split, params.draws_per_experience)
         if device.type == "cpu":
             self._queue_array, self._head_array = self.queue.numpy(), self.head.numpy()
         self.clear()
@@ -164,7 +164,7 @@ class CrystalLedger:
         if self._room < width:
             raise RuntimeError(f"add: wanted {width} slots, but only {self._room} are not glass, crystal or pinned")
         self._room -= width
-        if self._liquid_was_empty:
+        if self.strata.scarce:
             self.refresh_strata()
 
     def allocate(self, valid: Tensor) -> Tensor:
@@ -174,7 +174,7 @@ class CrystalLedger:
         """Register new experiences in slots int64[L, M], with crystallization c float32[L, 1 or M] (None: 0)."""
         self.tree.commit(slots, self.rule, self._columns, c)
         recording = slots.is_cuda and torch.cuda.is_current_stream_capturing()
-        if (c is not None or self._liquid_was_empty) and not recording:
+        if (c is not None or self.strata.scarce) and not recording:
             self.refresh_strata()
 
     def add_one(self, c: Tensor | None = None) -> int:
@@ -185,18 +185,17 @@ class CrystalLedger:
         slot = int(self._queue_array[0, self._head_array[0]])
         self._head_array[0] += 1
         self.tree.commit_one(slot, self.rule, self._columns)
-        if self._liquid_was_empty:
+        if self.strata.scarce:
             self.refresh_strata()
         return slot
 
     def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
         exponent = annealed(self.is_exponent, self.params.is_steps, time)
-        return self.tree.sample(self.streams, self._strata.of(size, self.filled), self.filled, exponent, self.gate)
+        return self.tree.sample(self.streams, self.strata.of(size, self.filled), self.filled, exponent, self.gate)
 
     def refresh_strata(self) -> None:
-        """Recompute which phases batches are drawn from, after a phase may have become empty or non-empty."""
-        self._strata.refresh(self.filled)
-        self._liquid_was_empty = bool((self.filled[:, 0] == 0).any())
+        """Recompute how many samples of a batch come from each phase, after their sizes have changed."""
+        self.strata.refresh(self.filled)
 
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
         self.tree.learn(slots, magnitude, self.rule)
