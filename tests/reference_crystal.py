@@ -63,7 +63,7 @@ class CrystalTwin:
         self.capacity, self.seed, self.p, self.kappa = capacity, seed, params, kappa
         self.n_step, self.gamma = n_step, gamma
         self.windows = [Windows(n_step, gamma) for _ in range(envs)]
-        self.started = [0] * envs
+        self._forget_episodes(envs)
         self.slots: dict[int, Item] = {}
         self.cells: dict[int, int] = {}
         self.grid: tuple[np.ndarray, np.ndarray] | None = None
@@ -90,18 +90,40 @@ class CrystalTwin:
         self.time += sum(valid)
         closed = [w.push(s) if ok else [] for w, s, ok in zip(self.windows, steps, valid, strict=True)]
         self.ended |= any(step.terminated or step.truncated for step in steps)
-        return self._keep(closed, c)
+        slots = self._keep(closed, c)
+        for env, step in enumerate(steps):
+            if valid[env]:
+                self.rewards[env].append(float(f32(step.reward)))
+                self.largest = max(self.largest, abs(self.rewards[env][-1]))
+        for env, step in enumerate(steps):
+            if valid[env] and (step.terminated or step.truncated):
+                self._boost(env, self._return(env), self.started[env])
+                self._next_episode(env)
+        return slots
+
+    def _return(self, env: int) -> float:
+        return sum(self.gamma**t * reward for t, reward in enumerate(self.rewards[env]))
+
+    def _boost(self, env: int, value: float, first: float) -> None:
+        largest = max(self.largest, 1e-12) / (1 - self.gamma)
+        for item in self.slots.values():
+            if self.p.boost and item.env == env and item.birth >= first:
+                item.boost = min(max(value / largest, 0.0), 1.0)
+
+    def _next_episode(self, env: int) -> None:
+        if self.rewards[env]:
+            self.previous[env] = self.started[env]
+        self.started[env], self.rewards[env] = self.number, []
 
     def end_episode(self, ended: list[bool], returns: list[float] | None) -> list[list[int]]:
         closed = [w.flush() if over else [] for w, over in zip(self.windows, ended, strict=True)]
         slots = self._keep(closed, [0.0] * len(ended))
-        if self.p.boost and returns is not None:
-            largest = max((abs(float(e.data.reward)) for e in self.slots.values()), default=0.0)
-            largest = max(largest, 1e-12) / (1 - self.gamma)
-            for item in self.slots.values():
-                if ended[item.env] and item.birth >= self.started[item.env]:
-                    item.boost = min(max(returns[item.env] / largest, 0.0), 1.0)
-        self.started = [self.number if over else first for over, first in zip(ended, self.started, strict=True)]
+        for env in (env for env, over in enumerate(ended) if over):
+            if returns is not None:
+                self._boost(env, returns[env], self.started[env] if self.rewards[env] else self.previous[env])
+            elif self.rewards[env]:
+                self._boost(env, self._return(env), self.started[env])
+            self._next_episode(env)
         self.ended |= any(ended)
         return slots
 
@@ -137,9 +159,14 @@ class CrystalTwin:
         """Experiences and what was learnt of them go; clock, number and random streams go on."""
         self.slots, self.cells, self.grid = {}, {}, None
         self.highest, self.ended = 1.0, False
-        self.started = [0] * len(self.started)
+        self._forget_episodes(len(self.windows))
         for window in self.windows:
             window.open = []
+
+    def _forget_episodes(self, envs: int) -> None:
+        self.started, self.previous = [0] * envs, [math.inf] * envs
+        self.rewards: list[list[float]] = [[] for _ in range(envs)]
+        self.largest = 0.0
 
     # Replaying (Algorithm 2)
 

@@ -123,7 +123,8 @@ study/run.py::Trainer.__init__
 study/run.py::Trainer.begin
 study/run.py::Trainer.end
 study/run.py::Trainer.incidents
-study/run.py::Trainer.score_all
+study/run.py::scored
+study/run.py::without_failed
 study/run.py::Trainer.score_current
 study/plan.py::Group
 study/cuda_graph.py::Captured
@@ -137,7 +138,6 @@ methods/base.py::Method
         420,
         """
 memory/crystal/memory.py::CrystalMemory.add
-  memory/crystal/memory.py::CrystalMemory._flag
   memory/crystal/memory.py::CrystalMemory._add_crystallized
   memory/base.py::ReplayMemory._add
     memory/base.py::ReplayMemory._recording
@@ -166,8 +166,9 @@ memory/base.py::ReplayMemory.update
 """,
         concrete="memory/crystal/memory.py::CrystalMemory",
         contracts="""
-# the targets of anchors
+# the targets of anchors; the returns of episodes
 memory/crystal/anchors.py::Anchors
+memory/crystal/episode_boost.py::Episodes
 # the input, checked; which slots may be overwritten
 memory/crystal/inputs.py
 memory/updates.py
@@ -302,6 +303,7 @@ study/tuning.py
 report/
 study/registry.py::presets
 study/execution.py::best_device
+study/execution.py::finish
 study/execution.py::execute_ray
 # what is built
 study/run.py::Trainer

@@ -68,7 +68,7 @@ class CrystalParams:
     downstream: Literal["neighbours", "random"] = "neighbours"
     """Where the downstream value comes from; `random` is a row of the paper's ablation."""
     boost: bool = False
-    """Whether `end_episode(episode_return=…)` raises the utility of that episode's experiences (Algorithm 3)."""
+    """Whether the discounted return of an episode raises the utility of its experiences (Algorithm 3)."""
 
     interference: Rule = "fresh_mean"
     """Which experiences count as contradicted; see `crystalrl.memory.neighbours.contradiction`."""

@@ -12,6 +12,8 @@ import pytest
 
 from crystalrl import __version__, cli
 from crystalrl.study.run import Trainer
+from crystalrl.suites.classic import suite
+from tests.suites.bad_environments import HOSTILE, first_seeds
 
 TINY = ["--steps", "80", "--capacity", "64", "--batch", "16", "--episodes", "2", "--points", "1"]
 
@@ -180,3 +182,22 @@ def test_a_folder_that_cannot_be_written_is_an_error_without_a_traceback(capsys:
     assert "runs" in said
     assert "Traceback" not in said
     assert Path("runs").read_text() == "a file where the folder should be"
+
+
+@pytest.mark.parametrize("all_fail", [False, True])
+def test_learners_that_failed_are_named_at_the_end_and_the_exit_code_says_so(
+    all_fail: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOSTILE", "nan reward")
+    world = suite(f"gym:{HOSTILE}", [0, 1]).world(8)
+    monkeypatch.setenv("HOSTILE_SEEDS", first_seeds(world, [0, 1] if all_fail else [1]))
+    line = ["run", f"gym:{HOSTILE}", *TINY, "--seeds", "0:2"]
+    for again in (line, ["resume", "runs/run"]):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(again)
+        assert ended.value.code == 1
+        said = capsys.readouterr().out
+        assert ("Full report" in said) != all_fail
+        named = [words for words in said.splitlines() if words.startswith("failed ")]
+        assert len(named) == 1 + all_fail
+        assert named[-1].startswith("failed lane 1 (uniform, seed 1), environment 0, Hostile-v0, step 4 while training")

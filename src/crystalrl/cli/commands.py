@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
+from rich.markup import escape
 
 from crystalrl.cli import theory
 from crystalrl.cli.errors import RunError
@@ -169,11 +170,17 @@ def _run_tables(tables: Mapping[Path, Table], execution: Execution, console: Con
         for folder, groups in plans.items():
             with ProgressDisplay(groups, console) as display:
                 _train(groups, stores[folder], execution, display)
-            show_report(folder, console)
+            if any(stores[folder].has(group.key) for group in groups):
+                show_report(folder, console)
     except (ValueError, OSError):  # nothing of these tables was trained: a corrected command may use their folders
         for store in stores.values():
             store.remove_if_new()
         raise
+    failed = [one["what"] for store in stores.values() for one in store.failures()]
+    for what in failed:
+        console.print(f"[red]failed[/red] {escape(what)}", highlight=False, soft_wrap=True)
+    if failed:
+        raise SystemExit(1)
 
 
 def _train(groups: Sequence[Group], store: Store, execution: Execution, display: ProgressDisplay) -> None:

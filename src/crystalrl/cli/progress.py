@@ -109,7 +109,7 @@ def _title(group: Group) -> str:
 
 def _success(event: Scored) -> str:
     """Mean score on the tasks learnt so far."""
-    return f"score {float(event.score[:, : event.after].mean()):.2f}" if event.after else ""
+    return f"score {float(event.score[:, : event.after].nanmean()):.2f}" if event.after else ""
 
 
 def _fill(values: Mapping[str, Tensor]) -> str:

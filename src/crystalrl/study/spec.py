@@ -124,8 +124,6 @@ class RunSpec(RunFields):
             raise ValueError(f"budget_mb: wanted a number ≥ 0, got {self.budget_mb!r}")
         if self.steps < self.envs:
             raise ValueError(f"steps: wanted at least one per environment ({self.envs}), got {self.steps}")
-        if self.batch > self.capacity and not self.budget_mb:
-            raise ValueError(f"batch: wanted at most the capacity {self.capacity}, got {self.batch}")
 
     def cells(self) -> dict[str, RunSpec]:
         """Everything to run: each variant in each order, under a label that tells them apart."""

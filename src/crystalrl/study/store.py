@@ -1,6 +1,7 @@
 """Results on disk: a folder with the spec, the versions, and one folder of parts for each table.
 
     spec.toml  versions.json
+    failures/KEY.json                  learners that an environment ended, and why; they have no rows in the tables
     scores.parquet/part-KEY.parquet    cell, method, seed, after, task, score: the learning matrix
     curves.parquet/part-KEY.parquet    cell, method, seed, task, step, score: on the current task
     memory.parquet/part-KEY.parquet    cell, method, seed, step, task, nbytes and the report of each consolidation
@@ -19,7 +20,7 @@ import json
 import os
 import platform
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,8 @@ each name in a consolidation's report, NaN where a memory reports nothing.
 """
 
 Columns = Mapping[str, Any]
+Failed = dict[str, Any]
+"""A learner that failed: {cell, seed, what}."""
 
 
 class Store:
@@ -88,6 +91,20 @@ class Store:
             if path.suffix == ".npz" or has_parquet():
                 held.add(path, _read("scores", path))
         held.refuse("the next run", set(lanes))
+
+    def failures(self) -> list[Failed]:
+        """All learners that failed."""
+        files = sorted((self.folder / "failures").glob("*.json"))
+        return [failed for path in files for failed in json.loads(path.read_text())]
+
+    def write_failures(self, key: str, failed: Sequence[Failed]) -> None:
+        """Record which learners of a run failed, in place of what was recorded before."""
+        path = self.folder / "failures" / f"{key}.json"
+        if not failed:
+            path.unlink(missing_ok=True)
+            return
+        path.parent.mkdir(exist_ok=True)
+        write_whole(path, (json.dumps(list(failed), indent=1, ensure_ascii=False) + "\n").encode())
 
     def write(self, key: str, tables: Mapping[str, Columns], device: str) -> None:
         """Store all tables of one run. If it is already stored, the scores must be equal."""

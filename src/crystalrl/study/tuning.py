@@ -30,6 +30,7 @@ from crystalrl.study.plan import plan, stage_tasks
 from crystalrl.study.run import Scored, run
 from crystalrl.study.spec import SECTIONS, RunSpec, parse_seeds, read_toml, unknown
 from crystalrl.study.table_files import write_whole
+from crystalrl.suites.workers import Incident
 
 FIRST_SEED = 1000
 """Seeds below this are for reports."""
@@ -167,7 +168,12 @@ def _values(specs: Mapping[str, RunSpec], table: Table, device: str) -> dict[str
     """The objective that each spec reaches, mean over seeds."""
     reached: dict[str, list[float]] = {name: [] for name in specs}
     for group in plan(Table(table.title, specs, table.objective).runs()):
-        scores = [event.score.numpy() for event in run(group, device) if isinstance(event, Scored)]
+        scores = []
+        for event in run(group, device):
+            if isinstance(event, Incident) and event.fatal:
+                raise RuntimeError(f"tune: wanted trials in which every learner is scored, got {event}")
+            if isinstance(event, Scored):
+                scores.append(event.score.numpy())
         value = measure(np.stack(scores, axis=1), stage_tasks(table.suite))[table.objective]
         for lane, one in zip(group.lanes, value.tolist(), strict=True):
             reached[lane.method].append(one)

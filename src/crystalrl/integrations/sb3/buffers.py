@@ -74,6 +74,8 @@ class MemoryReplayBuffer(ReplayBuffer):
         if self.memory is None:
             self.memory = self._build(adapter)
         self._check(self.memory, adapter)
+        if isinstance(self.memory, CrystalMemory):
+            self.memory.episodes.gamma = model.gamma
         self.memory.deliver = torch.device(self.device)
         self.model, self.adapter = model, adapter
         self._updates = model._n_updates

@@ -95,7 +95,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
         slots: NDArray[np.int64] = reserved.numpy()
         for name, row in rows.items():
             self._column(name)[slots] = row
-        memory.commit(reserved, torch.as_tensor(rows["done"]))
+        memory.commit(reserved, torch.as_tensor(rows["done"]), torch.as_tensor(envs))
         self.links.write(slots, envs, rows["done"])
         return slots, *self._count(envs, slots, rows)
 
@@ -132,6 +132,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
         options = storage_options(fields_of(first), actions) | {"seed": self.seed}
         arena = ExternalArena(self.maxsize, self._fetch)
         self.memory = CrystalMemory(self.maxsize, params=self.params, anchor=anchor, arena=arena, **options)
+        self.memory.episodes.gamma = adapter.algorithm.gamma
 
     def _allocate(self, columns: dict[str, tuple[tuple[int, ...], Any]]) -> None:
         empty = {name: np.zeros((self.maxsize, *shape), kind) for name, (shape, kind) in columns.items()}
@@ -232,6 +233,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
         for name, column in columns.items():
             self._column(name)[:] = column
         memory.load_state_dict(tensors)  # after the arrays, which it reads to restore neighbour lists
+        memory.episodes.abandon()
         self.links.load(after)
 
     def save_hdf5(self, path: str, compression: str | None = None) -> None:
