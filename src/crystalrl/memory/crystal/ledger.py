@@ -82,7 +82,7 @@ class CrystalLedger:
         self._set_thresholds(device)
         self._columns = self._allocate_columns(spec, clock)
         self._set_rules(device)
-        self._strata = BatchStrata(params.batch, params.split)
+        self._strata = BatchStrata(params.batch, params.split, params.importance)
         if device.type == "cpu":
             self._queue_array, self._head_array = self.queue.numpy(), self.head.numpy()
         self.clear()
@@ -191,7 +191,8 @@ class CrystalLedger:
 
     def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
         exponent = annealed(self.is_exponent, self.params.is_steps, time)
-        return self.tree.sample(self.streams, self._strata.of(size, self.filled), self.filled, exponent, self.gate)
+        strata = self._strata.of(size, self.filled)
+        return self.tree.sample(self.streams, strata, self._strata.counts(strata, self.filled), exponent, self.gate)
 
     def refresh_strata(self) -> None:
         """Recompute which phases batches are drawn from, after a phase may have become empty or non-empty."""

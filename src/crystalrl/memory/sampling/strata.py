@@ -14,8 +14,8 @@ class BatchStrata:
     `refresh` changes the tensors in place, because a recorded CUDA graph reads them.
     """
 
-    def __init__(self, shares: tuple[float, float, float], split: str) -> None:
-        self._shares, self._split = shares, split
+    def __init__(self, shares: tuple[float, float, float], split: str, importance: str = "phase") -> None:
+        self._shares, self._split, self._importance = shares, split, importance
         self._by_size: dict[int, Tensor] = {}
 
     def of(self, size: int, filled: Tensor) -> Tensor:
@@ -28,6 +28,17 @@ class BatchStrata:
         """Recompute which phases take part, after a phase may have become empty or non-empty."""
         for size, places in self._by_size.items():
             places.copy_(self._places(size, filled))
+
+    def counts(self, strata: Tensor, filled: Tensor) -> Tensor:
+        """float64[L, 3]: n of the importance weights (n·p)^(−β), p the share of a draw weight in its phase.
+
+        phase: the experiences of the phase, filled float64[L, 3]. memory: all of them, times the phase's share of the
+        batch, strata uint8[L, B]: then n·p = N·P, with P the share of an experience in the whole batch.
+        """
+        if self._importance == "phase":
+            return filled
+        phase = torch.arange(filled.shape[1], device=strata.device)
+        return filled.sum(-1, keepdim=True) * (strata[..., None] == phase).to(torch.float64).mean(1)
 
     def _places(self, size: int, filled: Tensor) -> Tensor:
         upper = quotas(self._shares, self._split, size, filled > 0).cumsum(-1)
