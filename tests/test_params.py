@@ -10,11 +10,10 @@ import pytest
 from crystalrl import CrystalParams
 
 TABLE = ("paper_robotics", "paper_games", "paper_navigation")
-PRESETS = {name: getattr(CrystalParams, name) for name in ("paper", "anchored", *TABLE)}
-PRESETS["default"] = CrystalParams
+PRESETS = {name: getattr(CrystalParams, name) for name in ("paper", "repaired", "anchored", *TABLE)}
 
 EXPECTED = {
-    "default": {
+    "repaired": {
         "gate": 2, "w_min": 0.5, "kappa": 0, "capacity": (10, 5, 1), "batch": (0.70, 0.25, 0.05),
         "interference": "newer_majority", "melt": None, "tau_evict": 100, "band_C": 0.05, "overflow": "reservoir",
         "scale": "median", "integrator": "beta", "alpha": 0.05, "beta": 0.005, "sigma": 0.005, "clock": "steps",
@@ -42,6 +41,19 @@ EXPECTED = {
         "alpha": 0.01, "beta": 0.001, "sigma": 0.002, "tau_L": 0.35, "tau_C": 0.8, "delta_t": 5, "every": 5000,
     },
 }  # fmt: skip
+
+
+def test_the_default_is_what_is_recommended() -> None:
+    assert CrystalParams() == CrystalParams.anchored()
+    assert CrystalParams(alpha=0.1) == CrystalParams.anchored(alpha=0.1)
+
+
+def test_files_from_before_a_parameter_existed_keep_their_behaviour() -> None:
+    given = CrystalParams().to_json()
+    del given["borrow"], given["draws_per_experience"]
+    loaded = CrystalParams.from_json(given)
+    assert (loaded.borrow, loaded.draws_per_experience) == (False, None)
+    assert CrystalParams.from_json(CrystalParams().to_json()) == CrystalParams()
 
 
 @pytest.mark.parametrize("preset", list(EXPECTED))
@@ -97,16 +109,17 @@ def test_inconsistent_values_are_refused() -> None:
         ({"alpha": (0.1, 0.2), "beta": (0.1,) * 3, "integrator": "euler", "every": 200}, "the same number of lanes"),
         ({"integrator": "euler"}, "Euler steps of 25"),
         ({"integrator": "euler", "clock": "calls", "alpha": 0.9, "beta": 0.2}, "alpha, beta, leak"),
+        ({"spare": 0.1}, "spare: wanted 0 where liquid borrows"),
         ({"integrator": "euler", "clock": "calls", "melt": 1.0}, "alpha, melt, leak"),
     ):
         with pytest.raises(ValueError, match=message):
-            CrystalParams(**changes)
+            CrystalParams.repaired(**changes)
 
 
 def test_capacities_sum_to_all_slots_and_liquid_has_at_least_one() -> None:
     for shares in ((10, 5, 1), (6, 2, 8), (1e-9, 1, 1), (1, 0, 0), (1, 0, 9)):
         for slots in range(1, 200):
-            liquid, glass, crystal = CrystalParams(capacity=shares).caps(slots)
+            liquid, glass, crystal = CrystalParams.repaired(capacity=shares).caps(slots)
             assert liquid >= 1
             assert min(glass, crystal) >= 0
             assert liquid + glass + crystal == slots
@@ -116,26 +129,5 @@ def test_the_unit_of_time_follows_the_capacity_where_it_is_not_given() -> None:
     params = CrystalParams.anchored()
     assert [params.unit(slots) for slots in (100, 5000, 10**6)] == [200, 500, 2000]
     assert [params.interval(slots) for slots in (100, 5000, 10**6)] == [200, 500, 2000]
-    assert CrystalParams().unit(10**6) == 200
-    assert CrystalParams().interval(10**6) == 5000
-
-
-def test_describe_says_in_words_how_long_an_experience_takes() -> None:
-    """U = .5, α = .05: ln(1/.7)/.025 = 14.27 units of 200 steps to glass, 48.2 to crystal."""
-    text = CrystalParams().describe(16_000)
-    assert "becomes glass after 2,853 environment steps" in text
-    assert "becomes crystal after 9,632 environment steps" in text
-    assert "tends to c* = 1.000" in text
-    assert "10,000 liquid, 5,000 glass, 1,000 crystal" in text
-    assert "every 5,000 environment steps." in text
-    weak = CrystalParams().describe(16_000, utility=0.01, interference=1.0)
-    assert "never becomes crystal: the mean of c stays below 0.7" in weak
-    assert "c* = 0.091" in weak
-    paper = CrystalParams.paper().describe(16_000)  # one unit of time per consolidation, of which each episode has one
-    assert "becomes glass after 14 consolidations" in paper
-    assert "becomes crystal after 48 consolidations" in paper
-    assert "every 5,000 environment steps and at the end of each episode" in paper
-    slow = CrystalParams.paper_navigation().describe(16_000, utility=1.0)
-    assert "becomes glass after 9 consolidations" in slow  # ln(1/.65)/(.01 · 5) = 8.6
-    melting = CrystalParams.anchored().describe(4000, interference=1.0)
-    assert "c* = 0.000" in melting
+    assert CrystalParams.repaired().unit(10**6) == 200
+    assert CrystalParams.repaired().interval(10**6) == 5000

@@ -15,12 +15,12 @@ from crystalrl import Evaluation, Transition
 torch.set_default_dtype(getattr(torch, sys.argv[1]))
 shape = {"obs": (2,), "action": 3, "n_step": 2, "seed": 0}
 anchored = CrystalParams.anchored(time_unit=40, alpha=0.5)
-knn = CrystalParams(time_unit=40, every=40, novelty="knn")
+knn = CrystalParams.repaired(time_unit=40, every=40, novelty="knn")
 memories = {
     "uniform": UniformMemory(90, **shape),
     "prioritized": PrioritizedMemory(90, **shape),
     "reservoir": ReservoirMemory(90, **shape),
-    "default": CrystalMemory(90, params=CrystalParams(time_unit=40, every=40), **shape),
+    "default": CrystalMemory(90, params=CrystalParams.repaired(time_unit=40, every=40), **shape),
     "paper": CrystalMemory(90, params=CrystalParams.paper(every=40), **shape),
     "anchored": CrystalMemory(90, params=anchored, anchor={"q": (2,)}, **shape),
     "knn": CrystalMemory(90, params=knn, **shape),

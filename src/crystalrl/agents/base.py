@@ -42,8 +42,8 @@ class AgentParams:
     target_every: int = 1
     """Updates (TD3: of the policy) between two steps of the target networks."""
     errors: str = "target"
-    """The network that gives the future value in the TD errors of `evaluate`: target, as in the loss, or online, without
-    double Q-learning (the paper's eq. td)."""
+    """The network that gives the future value in the TD errors of `evaluate`: target, as in the loss, or online,
+    without double Q-learning (the paper's eq. td)."""
 
     def __post_init__(self) -> None:
         require(

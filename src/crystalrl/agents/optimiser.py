@@ -33,8 +33,8 @@ class LaneAdam:
     """Adam (Kingma and Ba 2015) with a learning rate per lane. All state is on the device and changes in place.
 
     `schedule` lowers the rate with the number of steps t over a horizon T: "constant"; "cosine", ½ + ½·cos(π·t/T), 0
-    from T on; "step", ½ to the power of ⌊t/T⌋; "robbins-monro", 1 / (1 + t/T), whose sum diverges while the sum of its squares converges (Robbins and
-    Monro 1951).
+    from T on; "step", ½ to the power of ⌊t/T⌋; "robbins-monro", 1 / (1 + t/T), whose sum diverges while the sum of its
+    squares converges (Robbins and Monro 1951).
 
     Invariant: `steps` counts the steps taken; the moments have the shape of the parameters.
     """

@@ -65,7 +65,9 @@ class CrystalLedger:
     env: Tensor
     """[L, N]: environment that the experience came from; exists only with `CrystalParams.boost` and several."""
 
-    def __init__(self, spec: StorageSpec, streams: Streams, params: CrystalParams, clock: Tensor) -> None:
+    def __init__(
+        self, spec: StorageSpec, streams: Streams, params: CrystalParams, clock: Tensor, gated: bool = True
+    ) -> None:
         lanes, slots, device = len(streams.seeds), spec.capacity, streams.device
         self.lanes, self.slots, self.streams, self.params = lanes, slots, streams, params
         self._writes = backend_for(device).writes
@@ -81,8 +83,8 @@ class CrystalLedger:
         self.tail = torch.zeros(lanes, dtype=torch.int64, device=device)
         self._set_thresholds(device)
         self._columns = self._allocate_columns(spec, clock)
-        self._set_rules(device)
-        self._strata = BatchStrata(params.batch, params.split, params.importance)
+        self._set_rules(device, gated)
+        self.strata = BatchStrata(params.batch, params.split, params.draws_per_experience, params.importance)
         if device.type == "cpu":
             self._queue_array, self._head_array = self.queue.numpy(), self.head.numpy()
         self.clear()
@@ -119,9 +121,9 @@ class CrystalLedger:
         columns = (floats, small, self._wide["birth"], self._wide["updated"], env)
         return SlotColumns(*columns, clock, self.number, self.filled, enter, spec.n_step)
 
-    def _set_rules(self, device: torch.device) -> None:
+    def _set_rules(self, device: torch.device, gated: bool) -> None:
         self.is_exponent = self._lane("is_exponent", device)
-        self.gate = LossGate(self.c, self._lane("gate", device), self._lane("w_min", device))
+        self.gate = LossGate(self.c, self._lane("gate", device) * gated, self._lane("w_min", device))
         state = (self.c, self._wide["error"])
         self.rule = PriorityRule(TINY, self._lane("nu", device), self.max_priority, WEIGHTING, state)
 
@@ -164,7 +166,7 @@ class CrystalLedger:
         if self._room < width:
             raise RuntimeError(f"add: wanted {width} slots, but only {self._room} are not glass, crystal or pinned")
         self._room -= width
-        if self._liquid_was_empty:
+        if self.strata.scarce:
             self.refresh_strata()
 
     def allocate(self, valid: Tensor) -> Tensor:
@@ -174,7 +176,7 @@ class CrystalLedger:
         """Register new experiences in slots int64[L, M], with crystallization c float32[L, 1 or M] (None: 0)."""
         self.tree.commit(slots, self.rule, self._columns, c)
         recording = slots.is_cuda and torch.cuda.is_current_stream_capturing()
-        if (c is not None or self._liquid_was_empty) and not recording:
+        if (c is not None or self.strata.scarce) and not recording:
             self.refresh_strata()
 
     def add_one(self, c: Tensor | None = None) -> int:
@@ -185,19 +187,18 @@ class CrystalLedger:
         slot = int(self._queue_array[0, self._head_array[0]])
         self._head_array[0] += 1
         self.tree.commit_one(slot, self.rule, self._columns)
-        if self._liquid_was_empty:
+        if self.strata.scarce:
             self.refresh_strata()
         return slot
 
     def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
         exponent = annealed(self.is_exponent, self.params.is_steps, time)
-        strata = self._strata.of(size, self.filled)
-        return self.tree.sample(self.streams, strata, self._strata.counts(strata, self.filled), exponent, self.gate)
+        strata = self.strata.of(size, self.filled)
+        return self.tree.sample(self.streams, strata, self.strata.counts(strata, self.filled), exponent, self.gate)
 
     def refresh_strata(self) -> None:
-        """Recompute which phases batches are drawn from, after a phase may have become empty or non-empty."""
-        self._strata.refresh(self.filled)
-        self._liquid_was_empty = bool((self.filled[:, 0] == 0).any())
+        """Recompute how many samples of a batch come from each phase, after their sizes have changed."""
+        self.strata.refresh(self.filled)
 
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
         self.tree.learn(slots, magnitude, self.rule)
@@ -223,10 +224,8 @@ class CrystalLedger:
         return kept
 
     def relabel(self, phase: Tensor, touched: Tensor) -> None:
-        """Set the phases uint8[L, N] after a consolidation of the touched slots bool[L, N] (or lanes [L, 1]).
-
-        Labels, weights, sums, counts, queue and quotas are updated.
-        """
+        """Set the phases uint8[L, N] after a consolidation of the touched slots bool[L, N] (or lanes [L, 1]), and with
+        them labels, weights, sums, counts, queue and quotas."""
         base, weight = self.rule.base(self.error), self.tree.weight[:, : self.slots]
         top = torch.where(touched & (phase != EMPTY), base, 0.0).amax(-1)
         torch.maximum(self.max_priority, top, out=self.max_priority)

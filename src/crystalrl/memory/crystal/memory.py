@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from crystalrl.dynamics import EMPTY
-from crystalrl.lanes import per_lane
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.crystal import report
 from crystalrl.memory.crystal.anchors import Anchors
@@ -23,7 +22,8 @@ from crystalrl.memory.crystal.inputs import checked_c, checked_return, occupied_
 from crystalrl.memory.crystal.ledger import CrystalLedger
 from crystalrl.memory.crystal.novelty import Grid
 from crystalrl.memory.crystal.report import Consolidation
-from crystalrl.memory.crystal.snapshot import Clock, Plan, Shared, Snapshot, take_snapshot
+from crystalrl.memory.crystal.snapshot import Clock, Plan, Shared, Snapshot, lane_params, take_snapshot
+from crystalrl.memory.crystal.summary import summary
 from crystalrl.memory.neighbours.features import FeatureMap, Features
 from crystalrl.memory.neighbours.neighbourhood import Neighbours
 from crystalrl.memory.storage.arena import Arena
@@ -34,9 +34,6 @@ from crystalrl.memory.storage.spec import Shape, StorageOptions, StorageSpec
 from crystalrl.params import CrystalParams
 from crystalrl.types import ArrayLike, Batch, Evaluate, Transition
 
-LANE_PARAMS = ("alpha", "beta", "sigma", "leak", "melt", "settle", "w1", "w2", "w3", "Z")
-"""Parameters that a consolidation reads lane by lane."""
-
 
 class CrystalMemory(ReplayMemory):
     """Replay memory in which every experience has a state c in [0, 1] (Adaptive Memory Crystallization).
@@ -45,7 +42,7 @@ class CrystalMemory(ReplayMemory):
     TD loss of a replayed experience counts and how strongly its anchor pulls the network. Invariants: those of its
     ledger; an anchor starts as the network's output at the first evaluation, and follows it more slowly as c rises.
 
-        memory = CrystalMemory(100_000, obs=(17,), action=(6,), params=CrystalParams.anchored(), anchor={"q": (2,)})
+        memory = CrystalMemory(100_000, obs=(17,), action=(6,), anchor={"q": (2,)})
         if memory.due:
             report = memory.consolidate(agent.evaluate)
     """
@@ -74,7 +71,8 @@ class CrystalMemory(ReplayMemory):
         self.consolidations = torch.zeros(lanes, dtype=torch.int64, device=device)
         """Consolidations of each lane so far. Also the tick of its noise, so that a lane gets the same noise alone."""
         clock = self.consolidations if self.params.clock == "calls" else self.time
-        self.ledger = CrystalLedger(self.spec, self.streams, self.params, clock)
+        held = bool(anchor) or not self.params.pulls  # without anchors crystals are replayed at full weight
+        self.ledger = CrystalLedger(self.spec, self.streams, self.params, clock, gated=held)
         self.anchors = Anchors(anchor or {}, lanes, capacity, self.params, device)
         self.features = Features(self.spec, self.streams, features, self.params)
         self.neighbours = Neighbours(self.params, self.features, self.exact_up_to[device.type])
@@ -82,11 +80,7 @@ class CrystalMemory(ReplayMemory):
         blank = Arena(replace(self.spec, capacity=1, envs=1, n_step=1), self.packer.layout)
         size = self.features.grid_vectors(blank.unpack(blank.rows)).shape[-1]
         self.grid = Grid(lanes, capacity, size, self.params.cell, device)
-        self._lane_params = {
-            name: per_lane(name, value, lanes, device)
-            for name in LANE_PARAMS
-            if (value := getattr(self.params, name)) is not None
-        }
+        self._lane_params = lane_params(self.params, lanes, device)
         self.started = torch.zeros(lanes, self.spec.envs, dtype=torch.int64, device=device)
         """Number of the first experience of each environment's current episode."""
         self.ended = torch.zeros(lanes, 1, dtype=torch.bool, device=device)
@@ -268,6 +262,10 @@ class CrystalMemory(ReplayMemory):
         truncated, context, c, utility, phase, number (order of arrival) and index (slot), one row per experience.
         """
         return contents(self.ledger, self.arena, phase, lane)
+
+    def summary(self) -> str:
+        """What the memory holds, how full it is, what its anchors pull, and whether anything crystallizes."""
+        return summary(self.ledger, self.anchors, self.consolidations)
 
     def clear(self) -> None:
         super().clear()

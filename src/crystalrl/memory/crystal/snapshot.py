@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.dynamics import EMPTY
+from crystalrl.lanes import per_lane
 from crystalrl.memory.crystal.anchors import Anchors
 from crystalrl.memory.crystal.ledger import EVALUATED, CrystalLedger
 from crystalrl.memory.crystal.novelty import Grid, Visits
@@ -125,6 +126,13 @@ class Plan:
     """Remarks for the report."""
     neighbours: Neighbours | None = None
     """The new neighbour lists, if `CrystalMemory.plan` worked on a copy."""
+
+
+def lane_params(params: CrystalParams, lanes: int, device: torch.device) -> dict[str, Tensor]:
+    """The parameters that a consolidation reads lane by lane, float64[L, 1] each, unless they are None."""
+    names = ("alpha", "beta", "sigma", "leak", "melt", "settle", "w1", "w2", "w3", "Z")
+    given = {name: getattr(params, name) for name in names}
+    return {name: per_lane(name, value, lanes, device) for name, value in given.items() if value is not None}
 
 
 def take_snapshot(ledger: CrystalLedger, arena: AnyArena, shared: Shared, due: Tensor, clock: Clock) -> Snapshot:

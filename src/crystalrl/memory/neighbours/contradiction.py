@@ -6,8 +6,8 @@ if they are more than δ_r apart.
 
 exists
     The paper's rule: the reward of at least one neighbour differs. The distance is that of the states plus that of the
-    actions, and must be less than ε, not equal to it. The rule is symmetric, so it flags new experiences as well as old ones, and the more neighbours there are,
-    the more likely one of them differs.
+    actions, and must be less than ε, not equal to it. The rule is symmetric, so it flags new experiences as well as old
+    ones, and the more neighbours there are, the more likely one of them differs.
 
 newer_majority
     Only the latest half of the newer neighbours counts, or the latest five if that is more. (All newer ones would

@@ -96,17 +96,16 @@ class StateVectors:
         return vectors if self.raw else (vectors - self.mean[lane]) / self.deviation[lane]
 
     def space(self, role: str, lane: int) -> tuple[Any, Any, Any]:
-        """NumPy views of one lane, on CPU: (successor) states [N, D], states [N, D], and the factors float32[D] by which
-        coordinates are compared."""
+        """NumPy views of one lane, on CPU: (successor) states [N, D], states [N, D], and the factors float32[D] of the
+        coordinates."""
         scale = torch.ones_like(self.deviation[lane, 0]) if self.raw else 1 / self.deviation[lane, 0]
-        scale = scale.numpy()
         if self.copies:
             points, states = (self.copies[name][lane].numpy() for name in (role, "obs"))
-            return points, states, scale
+            return points, states, scale.numpy()
         first = int(self.arena.position(torch.tensor(lane), torch.tensor(0)))
         rows = slice(first, first + self.slots)
         points, states = (self.arena.columns[name].flatten(1)[rows].numpy() for name in (role, "obs"))
-        return points, states, scale
+        return points, states, scale.numpy()
 
     def distance(self, role: str, lane: Tensor, one: Tensor, other: Tensor) -> Tensor:
         """float32[P, T]: distance of the state (or successor state) of slot one [P] to the states of other [P, T]."""
