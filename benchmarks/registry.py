@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from benchmarks import agreement, consolidation, contexts, cuda, halfcheetah, interference, learners, memories, sac
+from benchmarks import agreement, consolidation, contexts, cuda, halfcheetah, interference, learners, letter, memories, sac
 from benchmarks.harness.results import Benchmark
 from benchmarks.libraries import continual, equivalence, learning, overhead, parts, sb3
 from crystalrl.study.execution import best_device
@@ -30,6 +30,10 @@ BENCHMARKS: dict[str, Benchmark] = {
     "contexts": Benchmark(
         "What a memory keeps of fifty contexts, and what melts when one of two is redefined.", "contexts",
         contexts.measure, {"redefinition": contexts.redefinition_block, "fifty-contexts": contexts.fifty_block},
+    ),
+    "letter": Benchmark(
+        "What is left between the preset `paper` and the letter of the paper.", "letter", letter.measure,
+        {"letter": letter.block},
     ),
     "cuda": Benchmark(
         "Speed of memories on CUDA, and agreement with the CPU.", "cuda", cuda.measure, {"cuda": cuda.block},

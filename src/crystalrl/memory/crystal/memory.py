@@ -111,7 +111,7 @@ class CrystalMemory(ReplayMemory):
         """Store one step of every environment; see `ReplayMemory.add`.
 
         `crystallization` (a number, or one per environment) is the initial c, 0 by default; a higher value suits
-        demonstrations that are trusted from the start.
+        demonstrations.
         """
         if crystallization is None:
             slots = super().add(transition, valid=valid)
