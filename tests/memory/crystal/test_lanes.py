@@ -12,7 +12,7 @@ import torch
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, Transition
 from tests.experience import FIELDS
 
-OWN = {"alpha": (0.2, 0.5, 0.9), "kappa": (0.0, 0.1, 1.0), "sigma": (0.0, 0.05, 0.2)}
+OWN = {"alpha": (0.2, 0.5, 0.9), "kappa": (0.05, 0.1, 1.0), "sigma": (0.0, 0.05, 0.2)}
 CASES = {
     "anchored": CrystalParams.anchored(time_unit=30, epsilon=0.8),
     "paper": CrystalParams.paper(every_episode=False, epsilon=0.8, tau_evict=3),
