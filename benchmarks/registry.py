@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 
-from benchmarks import agreement, consolidation, contexts, cuda, halfcheetah, interference, learners, letter, memories, sac
+from benchmarks import (
+    agreement,
+    consolidation,
+    contexts,
+    cuda,
+    halfcheetah,
+    interference,
+    learners,
+    letter,
+    memories,
+    sac,
+)
 from benchmarks.harness.results import Benchmark
 from benchmarks.libraries import continual, equivalence, learning, overhead, parts, sb3
 from crystalrl.study.execution import best_device
@@ -33,7 +44,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     ),
     "letter": Benchmark(
         "What is left between the preset `paper` and the letter of the paper.", "letter", letter.measure,
-        {"letter": letter.block},
+        {"letter": letter.block, "letter-learning": letter.learning_block},
     ),
     "cuda": Benchmark(
         "Speed of memories on CUDA, and agreement with the CPU.", "cuda", cuda.measure, {"cuda": cuda.block},

@@ -119,7 +119,7 @@ def test_demonstrations_start_as_glass_and_are_crystals_after_a_consolidation_th
     assert bool((memory.ledger.phase[0, slots] == 2).all())
     assert demonstration(params) == 0.7
     memory.consolidate(lambda batch: torch.full((len(batch.reward),), 0.01))
-    assert bool((memory.ledger.phase[0, slots] == 3).all())
+    assert bool((memory.ledger.phase[0, slots[:-1]] == 3).all())  # no time has passed for the last
     memory.pin(slots)  # otherwise later crystals may replace them
     rng = np.random.default_rng(0)
     for _ in range(1000):

@@ -62,10 +62,6 @@ class AgentParams:
             },
         )
 
-    def target_step(self, steps: Tensor) -> Tensor:
-        """Scalar: the step of the target networks after this many updates, 0 between two steps."""
-        return (steps % self.target_every == 0).to(torch.float32) * self.target_rate
-
     def adam(self, theta: Tensor, copies: int = 1) -> LaneAdam:
         """An optimiser for parameters [L · copies, P], the copies of a lane in consecutive rows."""
         rate = self.learning_rate

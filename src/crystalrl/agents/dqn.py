@@ -88,7 +88,8 @@ class DQN(Agent):
         gradient, norm = clipped(gradient, self.params.clip)
         self.optimiser.step(self.theta, gradient)
         with torch.no_grad():
-            self.target.lerp_(self.theta, self.params.target_step(self.optimiser.steps))
+            moves = self.optimiser.every(self.params.target_every)
+            self.target.lerp_(self.theta, moves * self.params.target_rate)
         return Update(td_error.detach(), loss.detach(), norm)
 
     def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:

@@ -70,6 +70,10 @@ class LaneAdam:
         spread = (self.second / second_bias).sqrt_().add_(EPS)
         theta.sub_((self.first * (rate / first_bias)).div_(spread))
 
+    def every(self, count: int) -> Tensor:
+        """Scalar float32: 1 after every `count` steps, 0 between."""
+        return (self.steps % count == 0).to(torch.float32)
+
     def tensors(self) -> dict[str, Tensor]:
         """Live tensors that make up the state."""
         return {"first": self.first, "second": self.second, "steps": self.steps}

@@ -115,7 +115,8 @@ class SAC(Agent):
         for part, gradient, optimiser in zip(parts, gradients, self.optimisers.values(), strict=True):
             optimiser.step(part, gradient)
         with torch.no_grad():
-            self.target.lerp_(self.critics, self.params.target_step(self.optimisers["critic"].steps))
+            moves = self.optimisers["critic"].every(self.params.target_every)
+            self.target.lerp_(self.critics, moves * self.params.target_rate)
         return Update(td_error, loss.detach())
 
     def _policy_loss(self, batch: Batch, obs: Tensor, policy: Tensor) -> Tensor:

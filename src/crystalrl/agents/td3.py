@@ -112,7 +112,7 @@ class TD3(Agent):
         (gradient,) = torch.autograd.grad(self.policy_loss(batch, method).sum(), self.theta)
         self.optimisers["policy"].step(self.theta, gradient, now)
         with torch.no_grad():
-            step = now * self.params.target_step(self.optimisers["policy"].steps)
+            step = now * self.optimisers["policy"].every(self.params.target_every) * self.params.target_rate
             self.critics_target.lerp_(self.critics, step)
             self.theta_target.lerp_(self.theta, step)
 
