@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.harness.results import Part, Result, Setting, in_parts
 from benchmarks.interference import walk
-from benchmarks.internals import exact_up_to, store
+from benchmarks.internals import exact_up_to, forget_utility, judged, store
 from crystalrl import Batch, CrystalMemory, CrystalParams, Transition
 from crystalrl.agents import DQN, DQNParams, Spaces
 from crystalrl.random import Streams
@@ -81,12 +81,11 @@ def utility_between(slots: int) -> Result:
         store(memory, squares(slots // 2, 0))
         memory.consolidate(critic)
         store(memory, squares(slots // 40, 1))
-    memories[1].ledger.utility.uniform_()
+    forget_utility(memories[1])
     for memory in memories:
         memory.consolidate(critic)
-    one, other = (m.ledger for m in memories)
-    same = (one.c == other.c) & (one.utility == other.utility) & (one.phase == other.phase)
-    return {"experiences": int(one.count), "changed": int((~same & (one.phase > 0)).sum())}
+    one, other = (judged(memory) for memory in memories)
+    return {"experiences": one.shape[1], "changed": int((one != other).any(0).sum())}
 
 
 def glass_weights(slots: int) -> Result:
@@ -95,7 +94,7 @@ def glass_weights(slots: int) -> Result:
     memory = memory_of(slots)
     store(memory, squares(slots // 2, 0))
     memory.consolidate(critic)
-    error = memory.ledger.error[0, : slots // 2].double()
+    error = judged(memory)[3].double()
     root = torch.linspace(0.3, 0.7, len(error), dtype=torch.float64).sqrt()
     law = {"algorithm": error**0.4 * root, "text": error * root}
     law = {name: weight / weight.sum() for name, weight in law.items()}

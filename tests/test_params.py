@@ -10,7 +10,7 @@ import pytest
 from crystalrl import CrystalParams
 
 TABLE = ("paper_robotics", "paper_games", "paper_navigation")
-PRESETS = {name: getattr(CrystalParams, name) for name in ("paper", "repaired", "anchored", *TABLE)}
+PRESETS = {name: getattr(CrystalParams, name) for name in ("anchored", "unanchored", "repaired", "paper", *TABLE)}
 
 EXPECTED = {
     "repaired": {
@@ -46,6 +46,12 @@ EXPECTED = {
 def test_the_default_is_what_is_recommended() -> None:
     assert CrystalParams() == CrystalParams.anchored()
     assert CrystalParams(alpha=0.1) == CrystalParams.anchored(alpha=0.1)
+
+
+def test_without_anchors_only_what_needs_them_changes() -> None:
+    assert CrystalParams.unanchored() == CrystalParams(kappa=0.0, settle=None, gate=0.0, nu=0.0)
+    assert not CrystalParams.unanchored(alpha=0.1).uses_anchors
+    assert CrystalParams.repaired().without_anchors().alpha == CrystalParams.repaired().alpha
 
 
 def test_files_from_before_a_parameter_existed_keep_their_behaviour() -> None:

@@ -97,7 +97,7 @@ MEMORIES: dict[str, MemoryKind] = {
         "experiences that crystallize with use and melt when contradicted",
         CrystalParams,
         tuple(f.name for f in fields(CrystalParams) if "PerLane" in str(f.type)),
-        ("paper", "anchored", "paper_robotics", "paper_games", "paper_navigation"),
+        ("anchored", "unanchored", "repaired", "paper", "paper_robotics", "paper_games", "paper_navigation"),
     ),
 }
 
