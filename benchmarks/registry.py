@@ -13,6 +13,7 @@ from benchmarks import (
     halfcheetah,
     interference,
     learners,
+    letter,
     memories,
     sac,
 )
@@ -45,6 +46,10 @@ BENCHMARKS: dict[str, Benchmark] = {
     "coverage": Benchmark(
         "How often confidence intervals from few seeds contain the true value.", "coverage", coverage.measure,
         {"coverage": coverage.block},
+    ),
+    "letter": Benchmark(
+        "What is left between the preset `paper` and the letter of the paper.", "letter", letter.measure,
+        {"letter": letter.block, "letter-learning": letter.learning_block},
     ),
     "cuda": Benchmark(
         "Speed of memories on CUDA, and agreement with the CPU.", "cuda", cuda.measure, {"cuda": cuda.block},

@@ -15,11 +15,11 @@ NUMBERS = {
     "alpha": -1, "beta": -1, "sigma": -0.1, "leak": -1, "melt": -1, "settle": 0, "tau_L": -0.1, "tau_C": 1.1,
     "band_L": -1, "band_C": 2, "w1": -0.1, "w2": 1.1, "w3": -1, "Z": 0, "cell": 0, "epsilon": -1, "delta_r": -1,
     "backup": 1.5, "gate": -1, "w_min": 2, "kappa": -1, "anchor_power": -1, "nu": 2, "is_exponent": -1,
-    "draws_per_experience": 0,
+    "draws_per_experience": 0, "spare": 1, "delta_t": 0,
 }  # fmt: skip
 WHOLE = ("k", "sweeps", "slices", "tau_evict", "time_unit", "every", "is_steps")
-CHOICES = ("scale", "novelty", "downstream", "interference", "split", "overflow", "integrator", "clock")
-SWITCHES = ("borrow", "boost", "raw_distance", "warm", "phases", "every_episode")
+CHOICES = ("scale", "novelty", "downstream", "interference", "split", "overflow", "integrator", "clock", "importance")
+SWITCHES = ("borrow", "boost", "raw_distance", "project", "warm", "phases", "every_episode")
 OPTIONAL = (
     "melt",
     "settle",

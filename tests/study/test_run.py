@@ -85,7 +85,7 @@ LEARNERS = [
     {"memory": "crystal", "preset": "anchored"},
     {"memory": "crystal", "preset": "anchored", "method": "ewc"},
     {"memory": "crystal", "preset": "paper", "params": {"every": 200, "every_episode": False}},
-    {"memory": "crystal", "preset": "navigation", "params": {"every": 200}},
+    {"memory": "crystal", "preset": "paper_navigation", "params": {"every": 200}},
 ]
 
 

@@ -77,7 +77,7 @@ class CrystalMemory(StoredCrystals, ReplayMemory):
         clock = self.consolidations if self.params.clock == "calls" else self.time
         self.ledger = CrystalLedger(self.spec, self.streams, self.params, clock)
         self.anchors = Anchors(anchor or {}, lanes, capacity, self.params, device)
-        self.features = Features(self.spec, self.streams, features)
+        self.features = Features(self.spec, self.streams, features, self.params)
         self.neighbours = Neighbours(self.params, self.features, self.exact_up_to[device.type])
         """Which stored states are near each other: a cache, brought up to date by each consolidation."""
         blank = Arena(replace(self.spec, capacity=1, envs=1, n_step=1), self.packer.layout)
@@ -98,7 +98,7 @@ class CrystalMemory(StoredCrystals, ReplayMemory):
         """Store one step of every environment; see `ReplayMemory.add`.
 
         `crystallization` (a number, or one per environment) is the initial c, 0 by default; a higher value suits
-        demonstrations that are trusted from the start.
+        demonstrations.
         """
         if crystallization is None:
             slots = self._add(transition, valid)

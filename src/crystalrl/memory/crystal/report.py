@@ -49,7 +49,7 @@ class Consolidation:
     td_weight_…, anchor_weight_…               share of a batch's TD and anchor loss weight carried by each phase
     contexts                                   effective number of contexts among crystals (1/Σp²; NaN: no ids)
     at_one                                     share of experiences at c = 1
-    clipped                                    share of |δ| clipped when scaled
+    clipped                                    share of |δ| clipped when scaled; with scale="raw", above 1
     epsilon, delta_r                           distance and reward difference used by the rule
     time_step                                  mean Δt
     evaluated                                  experiences evaluated in this call
