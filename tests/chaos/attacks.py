@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from tests.chaos import damaged_files, fuzz, killed_saves, killed_studies
+from tests.chaos import (
+    damaged_files,
+    full_disk,
+    fuzz,
+    hostile_environments,
+    killed_saves,
+    killed_studies,
+    processes,
+    ray_workers,
+    readers,
+    threads,
+)
 from tests.chaos.campaign import Attack
 
-ATTACKS: dict[str, Attack] = {attack.name: attack for module in (killed_studies, killed_saves, damaged_files, fuzz) for attack in module.ATTACKS}
+MODULES = (
+    killed_studies, killed_saves, ray_workers, damaged_files, readers, full_disk, fuzz, hostile_environments, threads,
+    processes,
+)  # fmt: skip
+ATTACKS: dict[str, Attack] = {attack.name: attack for module in MODULES for attack in module.ATTACKS}

@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -33,7 +34,7 @@ EXAMPLES = 20
 
 @dataclass(frozen=True)
 class Verdict:
-    """Outcome of a unit. Held: as promised. Refused: an error of the promised kind, nothing changed. Broken: neither."""
+    """Outcome of a unit. Held: as promised. Refused: with the promised error, nothing changed. Broken: neither."""
 
     held: int = 0
     refused: int = 0
@@ -44,7 +45,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Attack:
-    """`attempt(prepared, number, size, rng)` makes the attempts of one unit; `prepare(folder)` runs once per process."""
+    """`attempt(prepared, number, size, rng)` makes the attempts of a unit; `prepare(folder)` runs once per process."""
 
     name: str
     title: str
@@ -178,10 +179,8 @@ def _verdicts(attack: Attack, child: subprocess.Popen[bytes], errors: IO[bytes])
 
 def _end(child: subprocess.Popen[bytes]) -> None:
     """End the child and what it has started."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     child.wait()
     if child.stdout is not None:
         child.stdout.close()

@@ -14,23 +14,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from crystalrl import (
-    CrystalMemory,
-    CrystalParams,
-    Evaluation,
-    PrioritizedMemory,
-    ReservoirMemory,
-    Transition,
-    UniformMemory,
-    load_memory,
-)
+from crystalrl import load_memory
 from crystalrl.memory import ReplayMemory
 from crystalrl.memory.storage.checkpoint import CheckpointError
 from tests.chaos.campaign import Attack, Verdict
 from tests.chaos.files import damaged, resealed, tampered
+from tests.chaos.small import KINDS, small, step, use
 from tests.experience import assert_same_state
 
-SIZE = 400
 ALLOWANCE = 8 << 20
 """Bytes by which two identical loads may differ, as the allocator keeps or returns what was freed."""
 
@@ -45,31 +36,11 @@ class Subject:
     honest: int
 
 
-def step(rng: np.random.Generator) -> Transition:
-    obs, after = rng.normal(size=(2, SIZE)).astype(np.float32)
-    return Transition(obs, int(rng.integers(3)), float(rng.normal()), after, bool(rng.random() < 0.1))
-
-
-def critic(batch: Any) -> Evaluation:
-    return Evaluation(batch.reward, {"q": batch.obs[..., :2]})
-
-
-def memories() -> list[ReplayMemory]:
-    shared: dict[str, Any] = {"obs": (SIZE,), "action": 3, "seed": 1}
-    params = CrystalParams.anchored(alpha=0.6, time_unit=100)
-    return [
-        UniformMemory(1_000, **shared, n_step=3),
-        PrioritizedMemory(1_000, **shared),
-        ReservoirMemory(1_000, **shared),
-        CrystalMemory(1_000, **shared, params=params, anchor={"q": (2,)}),
-    ]
-
-
 def prepare(folder: Path) -> list[Subject]:
     torch.set_num_threads(1)
     subjects = []
-    for number, memory in enumerate(memories()):
-        rng = np.random.default_rng(number)
+    for number, kind in enumerate(KINDS):
+        memory, rng = small(kind, 1_000, n_step=3 if kind == "uniform" else 1), np.random.default_rng(number)
         for _ in range(1_200):
             memory.add(step(rng))
         use(memory)
@@ -83,22 +54,6 @@ def prepare(folder: Path) -> list[Subject]:
         load_memory(path)
         subjects[-1].honest = max(status("VmHWM") - before, len(subjects[-1].content))
     return subjects
-
-
-def use(memory: ReplayMemory) -> None:
-    """What a learner does next; raises if the state is not valid."""
-    memory.check()
-    rng = np.random.default_rng(0)
-    for _ in range(3):
-        batch = memory.sample(32)
-        for value in (batch.obs, batch.next_obs, batch.reward, batch.discount, batch.weight):
-            assert bool(torch.isfinite(value).all()), "a batch holds NaN or infinity"
-        assert 0 <= int(batch.index.min()) <= int(batch.index.max()) < memory.capacity
-        assert 0 <= float(batch.weight.min()) <= float(batch.weight.max()) <= 1
-        memory.update(batch.index, torch.from_numpy(rng.normal(size=batch.index.shape)))
-        memory.add(step(rng))
-    memory.consolidate(critic)
-    memory.check()
 
 
 def refused(load: Any) -> tuple[bool, Any]:
@@ -155,6 +110,7 @@ ATTACKS = (
         partial(attempt, only_damaged), prepare,
     ),
     Attack(
-        "resealed-files", "File changed by hand, checksum repaired", "files", 500, 20, partial(attempt, tampered), prepare,
+        "resealed-files", "File changed by hand, checksum repaired", "files", 500, 20,
+        partial(attempt, tampered), prepare,
     ),
 )  # fmt: skip

@@ -16,9 +16,9 @@ import torch
 
 from tests.chaos.campaign import Attack, Verdict
 from tests.chaos.draws import begin, operate
+from tests.chaos.plans import Planning
 from tests.memory import test_machines as classic
 from tests.memory.crystal import test_machines as crystal
-from tests.chaos.plans import Planning
 
 LIFE = 200
 """Operations per life."""

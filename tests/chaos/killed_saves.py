@@ -12,40 +12,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from crystalrl import (
-    CrystalMemory,
-    CrystalParams,
-    PrioritizedMemory,
-    ReservoirMemory,
-    Transition,
-    UniformMemory,
-    load_memory,
-)
+from crystalrl import load_memory
 from crystalrl.memory import ReplayMemory
 from tests.chaos.campaign import Attack, Verdict
+from tests.chaos.small import KINDS, live, same, small
 
-SIZE = 2_000
-KINDS = ("uniform", "prioritized", "reservoir", "crystal")
 KILLS = 10
-
-
-def built(kind: str) -> ReplayMemory:
-    if kind == "crystal":
-        return CrystalMemory(200, obs=(SIZE,), action=2, params=CrystalParams.anchored(), anchor={"q": (3,)})
-    named = {"uniform": UniformMemory, "prioritized": PrioritizedMemory, "reservoir": ReservoirMemory}
-    return named[kind](200, obs=(SIZE,), action=2)
-
-
-def live(memory: ReplayMemory) -> int:
-    """One more step of a life that depends on nothing but its number."""
-    number = int(memory.time[0]) + 1
-    obs = np.full(SIZE, number, np.float32)
-    memory.add(Transition(obs, number % 2, float(number), obs, number % 7 == 0))
-    memory.update(memory.sample(8).index, torch.arange(8.0) + number % 5)
-    return number
+CAPACITY = 1_000
 
 
 @dataclass
@@ -61,7 +36,7 @@ def prepare(folder: Path) -> dict[str, Twin]:
     twins = {}
     for kind in KINDS:
         (folder / kind).mkdir()
-        twins[kind] = Twin(folder / kind / "memory", built(kind))
+        twins[kind] = Twin(folder / kind / "memory", small(kind, CAPACITY))
         live(twins[kind].memory)
         twins[kind].memory.save(twins[kind].path)
         twins[kind].memory = load_memory(twins[kind].path)
@@ -119,10 +94,7 @@ def compare(twin: Twin, said: list[int]) -> None:
     assert number in (said[-1], said[-1] + 1), (number, said[-1])
     while int(twin.memory.time[0]) < number:
         live(twin.memory)
-    state, wanted = loaded.state_dict(), twin.memory.state_dict()
-    assert state.keys() == wanted.keys()
-    odd = [name for name, tensor in state.items() if not torch.equal(tensor, wanted[name])]
-    assert not odd, odd
+    same(loaded, twin.memory)
     twin.memory = loaded
 
 

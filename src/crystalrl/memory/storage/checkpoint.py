@@ -165,7 +165,7 @@ def _verified(source: Path, file: IO[bytes]) -> tuple[dict[str, Any], dict[str, 
             if metadata.get("crystalrl") != str(VERSION):
                 raise CheckpointError(f"{source}: wanted format {VERSION}, got {metadata.get('crystalrl')}")
             return json.loads(metadata["header"]), {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
-    except SafetensorError as error:
+    except (SafetensorError, RuntimeError) as error:  # RuntimeError: replaced by a smaller file between two openings
         raise CheckpointError(f"{source}: damaged ({error})") from error
 
 
