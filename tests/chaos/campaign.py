@@ -63,6 +63,8 @@ class Attack:
     """Seconds after which a unit counts as hung."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the child."""
+    smoke: bool = True
+    """Whether a few attempts take seconds, so that they are part of the ordinary tests."""
 
 
 @dataclass

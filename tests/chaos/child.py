@@ -9,14 +9,25 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.chaos.attacks import ATTACKS
+from tests.chaos.campaign import Attack
+
+
+def found(name: str) -> Attack:
+    """An attack on the library, or one of those that the campaign's own test makes up and that start at once."""
+    if name.startswith("made-up"):
+        from tests.chaos.made_up import ATTACKS as MADE_UP
+
+        return {attack.name: attack for attack in MADE_UP}[name]
+    from tests.chaos.attacks import ATTACKS
+
+    return ATTACKS[name]
 
 
 def main(name: str, folder: str, seed: str, first: str, attempts: str) -> None:
     """One line of JSON per unit; standard output is otherwise empty, whatever the library prints."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    attack, number, left = ATTACKS[name], int(first), int(attempts)
+    attack, number, left = found(name), int(first), int(attempts)
     prepared = attack.prepare(Path(folder))
     while left > 0:
         rng = random.Random(f"{seed} {name} {number}")

@@ -104,6 +104,15 @@ def mounted_read_only(folder: Path) -> list[str]:
 
 
 ATTACKS = (
-    Attack("start-methods", "Memory given to a spawned or forked process", "processes", 60, 2, give_away, prepare),
-    Attack("read-only", "Package and home are read-only", "processes", 5, 1, read_only, prepare),
+    Attack(
+        "start-methods",
+        "Memory given to a spawned or forked process",
+        "processes",
+        60,
+        2,
+        give_away,
+        prepare,
+        smoke=False,
+    ),
+    Attack("read-only", "Package and home are read-only", "processes", 5, 1, read_only, prepare, smoke=False),
 )

@@ -84,5 +84,16 @@ def ours(process: int) -> bool:
 
 
 ATTACKS = (
-    Attack("ray-workers", "Ray worker killed while it trains", "kills", 40, 1, attempt, prepare, KILLS, timeout=600.0),
+    Attack(
+        "ray-workers",
+        "Ray worker killed while it trains",
+        "kills",
+        40,
+        1,
+        attempt,
+        prepare,
+        KILLS,
+        timeout=600.0,
+        smoke=False,
+    ),
 )
