@@ -1,7 +1,7 @@
 """The campaign from the command line.
 
-python -m tests.chaos run [NAME …] [--quick] [--fresh]   carry out all attacks, or those named; unfinished ones go on
-python -m tests.chaos smoke                              a few attempts of each, in one process per attack
+python -m tests.chaos run [NAME …] [--quick] [--fresh]   carry out all attacks, or those named, or go on with them
+python -m tests.chaos smoke [NAME …]                     a few attempts of each
 python -m tests.chaos render                             write the stored figures into docs/reliability.md
 python -m tests.chaos list                               names, attempts, and how far each is
 """
@@ -65,10 +65,8 @@ def line(name: str, results: Path) -> str:
     attack, tally = ATTACKS[name], stored(results, name)
     if tally is None:
         return f"{name}: 0 of {attack.full:,} {attack.counts}"
-    return (
-        f"{name}: {tally.attempts:,} {attack.counts}: {tally.held:,} held, {tally.refused:,} refused, {tally.broken:,} broken"
-        f" ({tally.seconds:,.0f} s)"
-    )
+    outcome = f"{tally.held:,} held, {tally.refused:,} refused, {tally.broken:,} broken"
+    return f"{name}: {tally.attempts:,} {attack.counts}: {outcome} ({tally.seconds:,.0f} s)"
 
 
 if __name__ == "__main__":

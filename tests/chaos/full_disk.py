@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from crystalrl import load_memory
@@ -26,13 +27,16 @@ from tests.chaos.killed_studies import Study, tables
 from tests.chaos.small import KINDS, live, same, small
 
 
-@dataclass(frozen=True)
+@dataclass
 class Disk:
     """What is saved on it."""
 
     folder: Path
     memories: dict[str, ReplayMemory]
-    study: Study
+
+    @cached_property
+    def study(self) -> Study:
+        return killed_studies.prepare("nav-2", 160, self.folder)
 
 
 def prepare(folder: Path) -> Disk:
@@ -41,7 +45,7 @@ def prepare(folder: Path) -> Disk:
     for memory in memories.values():
         while live(memory) < 150:
             pass
-    return Disk(folder, memories, killed_studies.prepare("nav-2", 160, folder))
+    return Disk(folder, memories)
 
 
 @contextlib.contextmanager

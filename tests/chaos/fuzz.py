@@ -91,7 +91,7 @@ def without_numba(folder: Path) -> Path:
 
 def fuzz(name: str, title: str, make: Any, full: int, backend: str = "auto", prepare: Any = quiet) -> Attack:
     return Attack(
-        f"fuzz-{name}", title, "operations", full, 2 * LIFE, partial(life, make), prepare, LIFE,
+        f"fuzz-{name}", title, "operations", full, 30, partial(life, make), prepare, LIFE,
         environment={"CRYSTALRL_BACKEND": backend},
     )  # fmt: skip
 

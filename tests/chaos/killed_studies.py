@@ -160,16 +160,17 @@ def members(session: int) -> list[int]:
     return found
 
 
-def study(name: str, title: str, suite: str, steps: int, full: int, workers: int = 0) -> Attack:
+def study(name: str, title: str, suite: str, steps: int, full: int, workers: int = 0, smoke: bool = True) -> Attack:
     prepared: Callable[[Path], Study] = partial(prepare, suite, steps)
     environment = {"CRYSTALRL_WORKERS": str(workers)}
     return Attack(
-        f"killed-studies-{name}", title, "kills", full, 3, attempt, prepared, KILLS, environment=environment
+        f"killed-studies-{name}", title, "kills", full, 2, attempt, prepared, KILLS, environment=environment,
+        smoke=smoke,
     )  # fmt: skip
 
 
 ATTACKS = (
     study("tensors", "Study killed and resumed (environments as tensors)", "nav-2", 400, 400),
-    study("gymnasium", "Study killed and resumed (Gymnasium, one process)", "cartpole-2", 400, 300),
+    study("gymnasium", "Study killed and resumed (Gymnasium, one process)", "cartpole-2", 400, 300, smoke=False),
     study("workers", "Study killed and resumed (Gymnasium, worker processes)", "cartpole-2", 400, 300, workers=2),
 )

@@ -9,7 +9,9 @@ from tests.chaos.attacks import ATTACKS
 from tests.chaos.campaign import stored
 
 BLOCK = re.compile(r"(<!-- figures of the campaign -->\n).*?(<!-- end of the figures -->)", re.S)
-HEAD = "| attack | an attempt is one of | attempts | held | refused | broken | seed |\n|---|---|---:|---:|---:|---:|---:|\n"
+HEAD = """| attack | an attempt is one of | attempts | held | refused | broken | seed |
+|---|---|---:|---:|---:|---:|---:|
+"""
 
 
 def render(page: str, results: Path) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import shutil
 import sys
 import tempfile
@@ -16,15 +17,23 @@ from pathlib import Path
 
 from tests.chaos.attacks import ATTACKS
 from tests.chaos.campaign import SEED, Attack, Verdict
+from tests.chaos.killed_studies import load_kernels
+
+WITHOUT_NUMBA = {"fuzz-no-numba"}
 
 
 def verdicts(names: list[str]) -> dict[str, Verdict]:
-    """The outcome of the first unit of each attack."""
-    found = {}
-    for name in names:
-        if ATTACKS[name].smoke:
-            found[name] = in_a_fork(ATTACKS[name])
-            print(name, found[name], file=sys.stderr, flush=True)
+    """The outcome of the first unit of each attack.
+
+    Compiled code is loaded once, after the attacks for which numba must not be there.
+    """
+    found: dict[str, Verdict] = {}
+    for name in sorted((name for name in names if ATTACKS[name].smoke), key=lambda name: name not in WITHOUT_NUMBA):
+        if name not in WITHOUT_NUMBA and set(found) <= WITHOUT_NUMBA:
+            load_kernels()
+        found[name] = in_a_fork(ATTACKS[name])
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        print(name, found[name], f"{used.ru_utime + used.ru_stime:.1f} s", file=sys.stderr, flush=True)
     return found
 
 
