@@ -51,7 +51,15 @@ def final_phases(seed: int, slots: int, turns: int, exact_up_to: int, factor: fl
     factor: of the automatic ε, where all pairs are compared.
     """
     params, kind = CrystalParams.anchored(), internals.exact_up_to(exact_up_to)
-    memory = kind(slots, obs=(2,), action=4, params=params, anchor={"q": (1,)}, envs=ENVS, seed=seed)
+    memory = kind(
+        slots,
+        obs=(2,),
+        action=4,
+        params=params,
+        anchor={"q": (1,)} if params.uses_anchors else None,
+        envs=ENVS,
+        seed=seed,
+    )
     if factor != 1:
         internals.scale_epsilon(memory, factor)
     flagged, consolidations = 0.0, 0

@@ -78,7 +78,7 @@ def fifty(
     """Stream the contexts, consolidate every `between` steps, and count what the crystals hold at the end."""
     rng, centre = np.random.default_rng(0), LAYOUTS[layout]
     shape = {"obs": centre(0).shape, "action": 4, "envs": ENVS, "seed": 1}
-    memory = CrystalMemory(capacity, params=params, anchor={"q": (2,)}, **shape)
+    memory = CrystalMemory(capacity, params=params, anchor={"q": (2,)} if params.uses_anchors else None, **shape)
     given = 0
     for context in range(contexts):
         for _ in range(per_context // ENVS):
@@ -126,7 +126,7 @@ class Life:
 
     def __init__(self, seed: int, layout: str, params: CrystalParams) -> None:
         shape: Any = {"obs": LAYOUTS[layout](0).shape, "action": 4, "envs": ENVS, "seed": seed}
-        self.memory = CrystalMemory(SLOTS, params=params, anchor={"q": (4,)}, **shape)
+        self.memory = CrystalMemory(SLOTS, params=params, anchor={"q": (4,)} if params.uses_anchors else None, **shape)
         self.critic, self.layout, self.rng = Critic(layout), layout, np.random.default_rng(seed)
 
     def live(self, context: int, reward: Reward, consolidations: int) -> None:

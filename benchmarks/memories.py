@@ -107,7 +107,7 @@ def counted_bytes() -> dict[str, dict[str, float]]:
     which remember returns."""
     plain = {kind.__name__: kind(100_000, **SHAPE) for kind in (UniformMemory, PrioritizedMemory, ReservoirMemory)}
     rows = {name.removesuffix("Memory").lower(): internals.bytes_by_part(memory) for name, memory in plain.items()}
-    for name, params in (("crystal", CrystalParams.anchored()), ("crystal, CrystalParams()", CrystalParams())):
+    for name, params in (("crystal", CrystalParams.anchored()), ("crystal, repaired", CrystalParams.repaired())):
         memory = filled(CrystalMemory(100_000, params=params, **SHAPE))
         internals.build_lists(memory)
         rows[name] = internals.bytes_by_part(memory)

@@ -24,7 +24,7 @@ from crystalrl.random import Streams
 from crystalrl.study.cuda_graph import BURN_IN, Captured
 
 EVERY = 5_000
-CRYSTALS = {"crystal": CrystalParams(every=EVERY), "crystal, anchored": CrystalParams.anchored(every=EVERY)}
+CRYSTALS = {"crystal": CrystalParams.repaired(every=EVERY), "crystal, anchored": CrystalParams.anchored(every=EVERY)}
 MS = 1e-3
 
 

@@ -109,7 +109,7 @@ def make_memory(args: Args, env: gym.Env, params: CrystalParams | None) -> Any:
     options = {"obs": env.observation_space.shape, "action": env.action_space.shape, "gamma": args.gamma}
     if args.memory == "crystal":
         anchor = {"q": (2,), "policy": (2 * env.action_space.shape[0],)}
-        options |= {"params": params or CrystalParams.anchored(), "anchor": anchor}
+        options |= {"params": params or CrystalParams(), "anchor": anchor}
     return kinds[args.memory](args.capacity, seed=args.seed, **options)
 
 

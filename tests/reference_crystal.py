@@ -165,6 +165,9 @@ class CrystalTwin:
             shares = dict.fromkeys(ORDER, 1.0)
         whole = sum(shares[phase] for phase in present)
         exact = {phase: shares[phase] / whole * size if phase in present else 0.0 for phase in ORDER}
+        if self.p.draws_per_experience is not None:
+            held = {phase: sum(e.phase == phase for e in self.slots.values()) for phase in ORDER}
+            exact = bounded(exact, {phase: self.p.draws_per_experience * held[phase] for phase in ORDER}, size)
         places = {phase: math.floor(value + 1e-9) for phase, value in exact.items()}
         by_remainder = sorted(ORDER, key=lambda phase: (places[phase] - exact[phase], ORDER.index(phase)))
         for phase in by_remainder[: size - sum(places.values())]:
@@ -488,7 +491,7 @@ class CrystalTwin:
         liquid, glass, crystal = self.p.caps(self.capacity)
         self._trim(CRYSTAL, crystal, lambda e: -e.key)
         self._trim(GLASS, glass, lambda e: e.utility)
-        self._trim(LIQUID, liquid, lambda e: e.utility)
+        self._trim(LIQUID, self.capacity if self.p.borrow else liquid, lambda e: e.utility)
 
     def _freeze(self, old: dict[int, str]) -> None:
         """Promote while there is room, highest c first, the newer first among equals; the refused stay in glass."""
@@ -506,6 +509,19 @@ class CrystalTwin:
         for slot, item in members[: max(len(members) - room, 0)]:
             if not item.pinned:
                 del self.slots[slot]
+
+
+def bounded(exact: dict[str, float], bound: dict[str, float], size: int) -> dict[str, float]:
+    """Hand what exceeds a bound to those below theirs, one after the other; scale all up if that is not enough."""
+    done: set[str] = set()
+    while over := [phase for phase in exact if phase not in done and exact[phase] > bound[phase]]:
+        excess = sum(exact[phase] - bound[phase] for phase in over)
+        done.update(over)
+        free = {phase: exact[phase] for phase in exact if exact[phase] < bound[phase]}
+        exact = exact | {phase: bound[phase] for phase in over}
+        for phase, share in free.items():
+            exact[phase] += excess * share / sum(free.values()) if sum(free.values()) else 0.0
+    return {phase: value * size / sum(exact.values()) for phase, value in exact.items()}
 
 
 def moments(c: float, gain: float, loss: float, sigma: float, dt: float) -> tuple[float, float]:

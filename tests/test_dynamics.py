@@ -86,7 +86,7 @@ def test_the_exact_moments_are_those_of_the_differential_equation(
 def test_the_memory_moves_c_according_to_the_law(c: float, gain: float, loss: float, sigma: float, dt: float) -> None:
     """All TD errors are equal, so the utility is 1 and gain = α; the leak is the loss."""
     unit, slots = 1000, 4000
-    params = CrystalParams(
+    params = CrystalParams.repaired(
         alpha=gain, leak=loss, sigma=sigma, w1=1.0, w2=0.0, w3=0.0, scale="q95", interference="none", phases=False,
         time_unit=unit, boost=False,
     )  # fmt: skip

@@ -8,11 +8,11 @@ import pytest
 
 from crystalrl import CrystalParams
 
-PRESETS = {name: getattr(CrystalParams, name) for name in ("paper", "anchored", "robotics", "games", "navigation")}
-PRESETS["default"] = CrystalParams
+NAMES = ("anchored", "unanchored", "repaired", "paper", "robotics", "games", "navigation")
+PRESETS = {name: getattr(CrystalParams, name) for name in NAMES}
 
 EXPECTED = {
-    "default": {
+    "repaired": {
         "gate": 2, "w_min": 0.5, "kappa": 0, "capacity": (10, 5, 1), "batch": (0.70, 0.25, 0.05),
         "interference": "newer_majority", "melt": None, "tau_evict": 100, "band_C": 0.05, "overflow": "reservoir",
         "scale": "median", "integrator": "beta", "alpha": 0.05, "beta": 0.005, "sigma": 0.005, "clock": "steps",
@@ -37,6 +37,25 @@ EXPECTED = {
     "robotics": {"alpha": 0.1, "beta": 0.02, "sigma": 0.01, "tau_L": 0.25, "tau_C": 0.65, "w_min": 0.5},
     "games": {"alpha": 0.05, "beta": 0.005, "sigma": 0.005, "tau_L": 0.3, "tau_C": 0.7},
 }  # fmt: skip
+
+
+def test_the_default_is_what_is_recommended() -> None:
+    assert CrystalParams() == CrystalParams.anchored()
+    assert CrystalParams(alpha=0.1) == CrystalParams.anchored(alpha=0.1)
+
+
+def test_without_anchors_only_what_needs_them_changes() -> None:
+    assert CrystalParams.unanchored() == CrystalParams(kappa=0.0, settle=None, gate=0.0, nu=0.0)
+    assert not CrystalParams.unanchored(alpha=0.1).uses_anchors
+    assert CrystalParams.repaired().without_anchors().alpha == CrystalParams.repaired().alpha
+
+
+def test_files_from_before_a_parameter_existed_keep_their_behaviour() -> None:
+    given = CrystalParams().to_json()
+    del given["borrow"], given["draws_per_experience"]
+    loaded = CrystalParams.from_json(given)
+    assert (loaded.borrow, loaded.draws_per_experience) == (False, None)
+    assert CrystalParams.from_json(CrystalParams().to_json()) == CrystalParams()
 
 
 @pytest.mark.parametrize("preset", list(EXPECTED))
@@ -70,13 +89,13 @@ def test_inconsistent_values_are_refused() -> None:
         ({"integrator": "euler", "clock": "calls", "melt": 1.0}, "alpha, melt, leak"),
     ):
         with pytest.raises(ValueError, match=message):
-            CrystalParams(**changes)
+            CrystalParams.repaired(**changes)
 
 
 def test_capacities_sum_to_all_slots_and_liquid_has_at_least_one() -> None:
     for shares in ((10, 5, 1), (6, 2, 8), (1e-9, 1, 1), (1, 0, 0), (1, 0, 9)):
         for slots in range(1, 200):
-            liquid, glass, crystal = CrystalParams(capacity=shares).caps(slots)
+            liquid, glass, crystal = CrystalParams.repaired(capacity=shares).caps(slots)
             assert liquid >= 1
             assert min(glass, crystal) >= 0
             assert liquid + glass + crystal == slots
@@ -86,19 +105,19 @@ def test_the_unit_of_time_follows_the_capacity_where_it_is_not_given() -> None:
     params = CrystalParams.anchored()
     assert [params.unit(slots) for slots in (100, 5000, 10**6)] == [200, 500, 2000]
     assert [params.interval(slots) for slots in (100, 5000, 10**6)] == [200, 500, 2000]
-    assert CrystalParams().unit(10**6) == 200
-    assert CrystalParams().interval(10**6) == 5000
+    assert CrystalParams.repaired().unit(10**6) == 200
+    assert CrystalParams.repaired().interval(10**6) == 5000
 
 
 def test_describe_says_in_words_how_long_an_experience_takes() -> None:
     """U = .5, α = .05: ln(1/.7)/.025 = 14.27 units of 200 steps to glass, 48.2 to crystal."""
-    text = CrystalParams().describe(16_000)
+    text = CrystalParams.repaired().describe(16_000)
     assert "becomes glass after 2,853 environment steps" in text
     assert "becomes crystal after 9,632 environment steps" in text
     assert "tends to c* = 1.000" in text
     assert "10,000 liquid, 5,000 glass, 1,000 crystal" in text
     assert "every 5,000 environment steps." in text
-    weak = CrystalParams().describe(16_000, utility=0.01, interference=1.0)
+    weak = CrystalParams.repaired().describe(16_000, utility=0.01, interference=1.0)
     assert "never becomes crystal: the mean of c stays below 0.7" in weak
     assert "c* = 0.091" in weak
     assert "at the end of each episode" in CrystalParams.paper().describe(100)

@@ -14,16 +14,28 @@ NUMBERS = {
     "alpha": -1, "beta": -1, "sigma": -0.1, "leak": -1, "melt": -1, "settle": 0, "tau_L": -0.1, "tau_C": 1.1,
     "band_L": -1, "band_C": 2, "w1": -0.1, "w2": 1.1, "w3": -1, "Z": 0, "cell": 0, "epsilon": -1, "delta_r": -1,
     "backup": 1.5, "gate": -1, "w_min": 2, "kappa": -1, "anchor_power": -1, "nu": 2, "is_exponent": -1,
+    "draws_per_experience": 0,
 }  # fmt: skip
 WHOLE = ("k", "sweeps", "slices", "tau_evict", "time_unit", "every", "is_steps")
 CHOICES = ("scale", "novelty", "downstream", "interference", "split", "overflow", "integrator", "clock")
-SWITCHES = ("boost", "raw_distance", "warm", "phases", "every_episode")
-OPTIONAL = ("melt", "settle", "band_C", "epsilon", "delta_r", "tau_evict", "time_unit", "every", "is_steps")
+SWITCHES = ("borrow", "boost", "raw_distance", "warm", "phases", "every_episode")
+OPTIONAL = (
+    "melt",
+    "settle",
+    "band_C",
+    "epsilon",
+    "delta_r",
+    "tau_evict",
+    "time_unit",
+    "every",
+    "is_steps",
+    "draws_per_experience",
+)
 
 
 def refused(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=rf"(^|\b){name}\b.*: wanted"):
-        CrystalParams(**{name: value})
+        CrystalParams.repaired(**{name: value})
 
 
 def test_every_field_is_tested_here() -> None:
@@ -35,7 +47,7 @@ def test_every_field_is_tested_here() -> None:
 def test_invalid_numbers_are_refused_by_name(name: str) -> None:
     for value in (NUMBERS[name], math.nan, math.inf, "1", True, [], [0.1, "x"], object()):
         refused(name, value)
-    if name not in ("band_L", "band_C", "cell", "backup"):
+    if name not in ("band_L", "band_C", "cell", "backup", "draws_per_experience"):
         refused(name, (0.5, NUMBERS[name]))
     else:
         refused(name, (0.1, 0.1))
@@ -58,7 +70,7 @@ def test_unknown_choices_are_refused_by_name(name: str) -> None:
 @pytest.mark.parametrize("name", [*NUMBERS, *WHOLE])
 def test_none_is_refused_where_it_has_no_meaning(name: str) -> None:
     if name in OPTIONAL:
-        CrystalParams(**{name: None})
+        CrystalParams.repaired(**{name: None})
     else:
         refused(name, None)
 
@@ -73,4 +85,4 @@ def test_invalid_shares_are_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["batch", "capacity"])
 def test_shares_whose_sum_overflows_or_vanishes_are_refused(name: str, shares: tuple[float, float, float]) -> None:
     with pytest.raises(ValueError, match=f"^{name}: wanted shares whose sum is finite"):
-        CrystalParams(**{name: shares})
+        CrystalParams.repaired(**{name: shares})

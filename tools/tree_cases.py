@@ -120,7 +120,7 @@ def params_of(case: Case) -> Any:
         return CrystalParams.paper(**{"alpha": 0.4, **pace, **case.options})
     if case.kind == "anchored":
         return CrystalParams.anchored(**{**pace, **case.options})
-    return CrystalParams(**{"alpha": 0.2, "beta": 0.2, **pace, **case.options})
+    return CrystalParams.repaired(**{"alpha": 0.2, "beta": 0.2, **pace, **case.options})
 
 
 def build(case: Case) -> Any:

@@ -41,6 +41,8 @@ memory/sampling/
 dynamics.py
 params.py
 lanes.py
+# overlapping calls of two threads are refused
+memory/exclusive.py
 """
 """Where every walk stops: folder/, path, path::Class or path::function. All are public and documented."""
 
@@ -136,7 +138,7 @@ methods/base.py::Method
 memory/crystal/memory.py::CrystalMemory.add
   memory/crystal/memory.py::CrystalMemory._flag
   memory/crystal/memory.py::CrystalMemory._add_crystallized
-  memory/base.py::ReplayMemory.add
+  memory/base.py::ReplayMemory._add
     memory/base.py::ReplayMemory._recording
     memory/base.py::ReplayMemory._write_single
     memory/base.py::ReplayMemory._add_rows

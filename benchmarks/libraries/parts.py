@@ -67,7 +67,7 @@ def _memory(params: CrystalParams | None, seeds: list[int]) -> UniformMemory | C
     shape: Any = {"obs": (4,), "action": 2, "lanes": len(seeds), "envs": ENVS, "gamma": GAMMA, "seed": seeds}
     if params is None:
         return UniformMemory(SLOTS, **shape)
-    return CrystalMemory(SLOTS, params=params, anchor={"q": (2,)}, **shape)
+    return CrystalMemory(SLOTS, params=params, anchor={"q": (2,)} if params.uses_anchors else None, **shape)
 
 
 def _learn(agent: DQN, memory: UniformMemory | CrystalMemory) -> None:

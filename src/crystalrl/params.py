@@ -1,8 +1,8 @@
 """The parameters of a crystal memory, in the paper's symbols, and its presets.
 
-There are three main configurations. `CrystalParams()` is the paper's idea with the fixes it needs;
-`CrystalParams.paper()` implements the paper literally; `CrystalParams.anchored()` is recommended. `robotics`, `games`
-and `navigation` apply the columns of the paper's table of settings to the default.
+`CrystalParams()` is the recommended configuration, also named `anchored`. `CrystalParams.repaired()` is the paper's
+idea with the fixes it needs, without anchors; `CrystalParams.paper()` implements the paper literally. `robotics`,
+`games` and `navigation` apply the columns of the paper's table of settings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Rule = Literal["none", "exists", "newer_majority", "fresh_mean"]
 class CrystalParams:
     """How experiences crystallize, are kept and replayed. Only `PerLane` fields may differ between lanes."""
 
-    alpha: PerLane = 0.05
+    alpha: PerLane = 0.2
     """α, consolidation rate per unit of time (eq. sde)."""
     beta: PerLane = 0.005
     """β, decrystallization rate of an experience under interference (eq. sde)."""
@@ -30,10 +30,11 @@ class CrystalParams:
     """σ, noise coefficient (eq. sde); 0 makes c deterministic."""
     leak: PerLane = 0.0
     """β₀, decay rate without interference, which makes c* depend on the utility. An extension of the paper."""
-    melt: PerLane | None = None
+    melt: PerLane | None = 1.0
     """μ, melting rate: dc = αU(1−c)(1−W) − μ·c·W, with W the interference. None: the paper's form, −β·c·I."""
-    settle: PerLane | None = None
-    """g: α is multiplied by exp(−output drift / (g·output spread)), so that outputs must settle first. None: off."""
+    settle: PerLane | None = 0.3
+    """g: α is multiplied by exp(−output drift / (g·output spread)), so that outputs must settle first. None: off.
+    Without anchors it has no effect."""
 
     tau_L: PerLane = 0.3
     """τ_L, the c above which liquid becomes glass."""
@@ -43,7 +44,7 @@ class CrystalParams:
     """Hysteresis: glass becomes liquid again below τ_L − band_L."""
     band_C: float | None = 0.05
     """Hysteresis: crystal becomes glass again below τ_C − band_C. None: never (Algorithm 1 has no such demotion)."""
-    tau_evict: int | None = 100
+    tau_evict: int | None = None
     """A crystal under interference for this many consecutive consolidations is evicted; at most 255. None: off."""
 
     w1: PerLane = 0.5
@@ -52,7 +53,7 @@ class CrystalParams:
     """Weight of novelty in the utility."""
     w3: PerLane = 0.2
     """Weight of the downstream value in the utility."""
-    scale: Literal["median", "q95"] = "median"
+    scale: Literal["median", "q95"] = "q95"
     """How |δ| is scaled to [0, 1]: |δ|/(|δ| + median of the positive |δ|), or |δ|/95th percentile, clipped."""
     Z: PerLane = 50.0
     """Visits after which novelty falls to 1/e (eq. nov)."""
@@ -66,10 +67,10 @@ class CrystalParams:
     """Number of neighbours for the downstream value (eq. dv), novelty, the interference backup and the automatic ε."""
     downstream: Literal["neighbours", "random"] = "neighbours"
     """Where the downstream value comes from; `random` is a row of the paper's ablation."""
-    boost: bool = True
+    boost: bool = False
     """Whether `end_episode(episode_return=…)` raises the utility of that episode's experiences (Algorithm 3)."""
 
-    interference: Rule = "newer_majority"
+    interference: Rule = "fresh_mean"
     """Which experiences count as contradicted; see `crystalrl.memory.neighbours.contradiction`."""
     epsilon: PerLane | None = None
     """ε, the distance within which states can contradict each other. None: measured at each consolidation such that the
@@ -79,7 +80,7 @@ class CrystalParams:
     """δ_r, how much rewards must differ to contradict. None: their standard deviation at each consolidation."""
     raw_distance: bool = False
     """True: ε is in raw units of the state (the paper). False: in standard deviations."""
-    backup: float = 0.0
+    backup: float = 0.97
     """W ← max(I, backup·mean W of the neighbours of s′): interference propagates back from contradicted successors. 0:
     off."""
     sweeps: int = 15
@@ -90,24 +91,30 @@ class CrystalParams:
 
     gate: PerLane = 2.0
     """The TD loss of an experience is weighted by (1 − c)^gate (eq. eta)."""
-    w_min: PerLane = 0.5
+    w_min: PerLane = 0.0
     """Minimum of the weight (1 − c)^gate."""
-    kappa: PerLane | Mapping[str, float] = 0.0
-    """κ, strength of the anchors: one value for all, or one per anchor name."""
+    kappa: PerLane | Mapping[str, float] = 0.1
+    """κ, strength of the anchors: one value for all, or one per anchor name. A memory without anchors replaces
+    parameters with kappa > 0 by `without_anchors()`."""
     anchor_power: PerLane = 2.0
     """p: the anchor loss of an experience is weighted by κ·c^p."""
 
-    capacity: tuple[float, float, float] = (10.0, 5.0, 1.0)
+    capacity: tuple[float, float, float] = (6.0, 2.0, 8.0)
     """Shares of the slots for liquid, glass and crystal."""
-    batch: tuple[float, float, float] = (0.70, 0.25, 0.05)
+    borrow: bool = True
+    """Whether liquid also uses the slots that glass and crystal leave empty. False: only its share (the paper)."""
+    batch: tuple[float, float, float] = (0.40, 0.10, 0.50)
     """Shares of a batch for liquid, glass and crystal."""
+    draws_per_experience: float | None = 1.0
+    """A phase gets at most this many draws per stored experience in a batch, if other phases can take the rest. None:
+    its full share, even if it holds one experience (the paper)."""
     phases: bool = True
     """Whether experiences change phase. False: one buffer (a row of the paper's ablation); c moves, phases do not."""
     split: Literal["largest_remainder", "floor"] = "largest_remainder"
     """How batch shares are rounded; `floor` is Algorithm 2: ⌊.70B⌋, ⌊.25B⌋, ⌈.05B⌉, the rest to liquid."""
     overflow: Literal["reservoir", "frozen"] = "reservoir"
     """If the crystal store is full: `reservoir` keeps a uniform sample of all crystals, `frozen` admits no more."""
-    nu: PerLane = 0.6
+    nu: PerLane = 0.4
     """ν, exponent of |δ| in the draw weights."""
     is_exponent: PerLane = 0.4
     """Initial exponent of the importance weights."""
@@ -118,9 +125,9 @@ class CrystalParams:
     """Matched Beta (exact mean and variance for any step) or Euler–Maruyama with clipping (the paper)."""
     clock: Literal["steps", "calls"] = "steps"
     """Whether time is environment steps / time_unit, or one unit per call of `consolidate` (the paper)."""
-    time_unit: int | None = 200
+    time_unit: int | None = None
     """Environment steps per unit of time. None: a tenth of the capacity, between 200 and 2,000."""
-    every: int | None = 5000
+    every: int | None = None
     """Environment steps between consolidations. None: one time_unit."""
     every_episode: bool = False
     """Whether the end of an episode also makes a consolidation due."""
@@ -162,25 +169,35 @@ class CrystalParams:
         return list(zip(*(each * lanes if len(each) == 1 else each for each in lists), strict=True))
 
     @classmethod
-    def paper(cls, **changes: Any) -> Self:
-        """The paper implemented literally; choices that it leaves open are made as simply as possible."""
+    def anchored(cls, **changes: Any) -> Self:
+        """The default: crystals anchor the network's outputs, form once these settle, and melt when contradicted."""
+        return cls(**changes)
+
+    @classmethod
+    def unanchored(cls, **changes: Any) -> Self:
+        """Replay only: no anchors, crystals count fully, draws within a phase are uniform."""
+        return replace(cls().without_anchors(), **changes)
+
+    @classmethod
+    def repaired(cls, **changes: Any) -> Self:
+        """The paper's idea with the fixes it needs: sound rates, utility and interference, but no anchors."""
         return replace(
             cls(
-                band_C=None, tau_evict=20, scale="q95", boost=False, interference="exists", raw_distance=True,
-                w_min=0.0, split="floor", overflow="frozen", nu=0.4, integrator="euler", clock="calls",
-                every_episode=True, novelty="grid",
+                alpha=0.05, melt=None, settle=None, tau_evict=100, scale="median", boost=True,
+                interference="newer_majority", backup=0.0, w_min=0.5, kappa=0.0, capacity=(10.0, 5.0, 1.0),
+                batch=(0.70, 0.25, 0.05), nu=0.6, time_unit=200, every=5000,
             ),
             **changes,
         )  # fmt: skip
 
     @classmethod
-    def anchored(cls, **changes: Any) -> Self:
-        """Recommended: crystals anchor the network's outputs, form once these settle, and melt when contradicted."""
+    def paper(cls, **changes: Any) -> Self:
+        """The paper implemented literally; choices that it leaves open are made as simply as possible."""
         return replace(
-            cls(
-                alpha=0.2, melt=1.0, settle=0.3, tau_evict=None, scale="q95", boost=False, interference="fresh_mean",
-                backup=0.97, w_min=0.0, kappa=0.1, capacity=(6.0, 2.0, 8.0), batch=(0.40, 0.10, 0.50), nu=0.4,
-                time_unit=None, every=None,
+            cls.repaired(
+                band_C=None, tau_evict=20, scale="q95", boost=False, interference="exists", raw_distance=True,
+                w_min=0.0, split="floor", overflow="frozen", nu=0.4, integrator="euler", clock="calls",
+                every_episode=True, novelty="grid", borrow=False, draws_per_experience=None,
             ),
             **changes,
         )  # fmt: skip
@@ -188,18 +205,18 @@ class CrystalParams:
     @classmethod
     def robotics(cls, **changes: Any) -> Self:
         """Fast-changing tasks (first column of the paper's table of settings)."""
-        table = cls(alpha=0.1, beta=0.02, sigma=0.01, tau_L=0.25, tau_C=0.65, capacity=_with_crystal(0.08))
+        table = cls.repaired(alpha=0.1, beta=0.02, sigma=0.01, tau_L=0.25, tau_C=0.65, capacity=_with_crystal(0.08))
         return replace(table, **changes)
 
     @classmethod
     def games(cls, **changes: Any) -> Self:
         """Moderate change (second column)."""
-        return replace(cls(capacity=_with_crystal(0.06)), **changes)
+        return replace(cls.repaired(capacity=_with_crystal(0.06)), **changes)
 
     @classmethod
     def navigation(cls, **changes: Any) -> Self:
         """Slow change (third column)."""
-        table = cls(
+        table = cls.repaired(
             alpha=0.01, beta=0.001, sigma=0.002, tau_L=0.35, tau_C=0.8, time_unit=1000, capacity=_with_crystal(0.05)
         )
         return replace(table, **changes)
@@ -220,10 +237,21 @@ class CrystalParams:
         crystal = min(crystal, slots - 1 - glass)
         return slots - glass - crystal, glass, crystal
 
+    def without_anchors(self) -> Self:
+        """The same for a memory without anchors: since nothing holds the network to its crystals, it learns from them
+        like from all others.
+        """
+        return replace(self, kappa=0.0, settle=None, gate=0.0, nu=0.0)
+
+    @property
+    def pulls(self) -> bool:
+        """Whether anchors pull the network: some kappa is above 0."""
+        return any(floats(self.kappa))
+
     @property
     def uses_anchors(self) -> bool:
         """Whether anchors are needed: for the anchor loss (kappa), or to measure whether outputs have settled."""
-        return any(floats(self.kappa)) or self.settle is not None
+        return self.pulls or self.settle is not None
 
     def describe(self, slots: int, utility: float = 0.5, interference: float = 0.0) -> str:
         """The parameters in words, with times in environment steps for an experience of the given utility."""
@@ -257,8 +285,13 @@ class CrystalParams:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         known = {f.name for f in fields(cls)}
+        values = {**BEFORE, **values}
         given: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items() if n in known}
         return cls(**given)
+
+
+BEFORE: dict[str, Any] = {"borrow": False, "draws_per_experience": None}
+"""What files say that were written before these parameters existed."""
 
 
 def _with_crystal(share: float) -> tuple[float, float, float]:

@@ -12,6 +12,7 @@ RANGES = [
     ("tau_L", 0, 1), ("tau_C", 0, 1), ("band_L", 0, 1), ("band_C", 0, 1), ("w1", 0, 1), ("w2", 0, 1), ("w3", 0, 1),
     ("Z", 1e-9, 1e12), ("cell", 1e-9, 1e9), ("epsilon", 0, 1e30), ("delta_r", 0, 1e30), ("backup", 0, 1),
     ("gate", 0, 100), ("w_min", 0, 1), ("kappa", 0, 1e9), ("anchor_power", 0, 100), ("nu", 0, 1), ("is_exponent", 0, 1),
+    ("draws_per_experience", 1e-9, 1e9),
 ]  # fmt: skip
 
 CHOICES = {
@@ -25,6 +26,7 @@ CHOICES = {
     "clock": ("steps", "calls"),
     "boost": (False, True),
     "raw_distance": (False, True),
+    "borrow": (False, True),
     "phases": (False, True),
     "every_episode": (False, True),
     "warm": (False, True),
@@ -32,10 +34,11 @@ CHOICES = {
 
 OPTIONAL = (
     "melt", "settle", "band_C", "epsilon", "delta_r", "tau_evict", "time_unit", "every", "is_steps",
+    "draws_per_experience",
 )  # fmt: skip
 """Fields that may be None."""
 
-SINGLE = ("band_L", "band_C", "cell", "backup")
+SINGLE = ("band_L", "band_C", "cell", "backup", "draws_per_experience")
 """Fields that hold one number for all lanes."""
 
 

@@ -26,11 +26,11 @@ NEEDS_TRITON = [
 KINDS: dict[str, Any] = {
     "prioritized": lambda **shape: PrioritizedMemory(SLOTS, beta=(0.4, 1.0), **shape),
     "reservoir": lambda **shape: ReservoirMemory(SLOTS, **shape),
-    "crystal": lambda **shape: CrystalMemory(SLOTS, params=CrystalParams(time_unit=20, every=30), **shape),
+    "crystal": lambda **shape: CrystalMemory(SLOTS, params=CrystalParams.repaired(time_unit=20, every=30), **shape),
     "anchored": lambda **shape: CrystalMemory(
         SLOTS, params=CrystalParams.anchored(time_unit=30, epsilon=0.8), anchor={"q": (2,)}, **shape
     ),
-    "no phases": lambda **shape: CrystalMemory(SLOTS, params=CrystalParams(every=30, phases=False), **shape),
+    "no phases": lambda **shape: CrystalMemory(SLOTS, params=CrystalParams.repaired(every=30, phases=False), **shape),
 }
 
 

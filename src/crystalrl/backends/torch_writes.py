@@ -36,7 +36,7 @@ def magnitude(error: Tensor, slots: Tensor, capacity: int, corrupt: Tensor) -> T
 
 def below(slots: Tensor, number: Tensor | NDArray[np.int64]) -> bool:
     """See `Writes`."""
-    return bool((slots.amax(-1) < torch.as_tensor(number)).all())
+    return bool((slots.amax(-1) < torch.as_tensor(number, device=slots.device)).all())
 
 
 def strength(c: Tensor, flags: Tensor, slots: Tensor, kappa: Tensor, exponent: Tensor, evaluated: int) -> Tensor:

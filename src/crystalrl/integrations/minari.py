@@ -45,11 +45,9 @@ def memory_of(
     """A memory that holds a whole dataset. Every phase has room for all of it, so nothing is evicted.
 
     No environment runs, so time is counted in consolidations: each is one unit. `params`: None means
-    `CrystalParams.anchored()`, without anchors unless `anchor` is given; phase capacities and clock are replaced.
+    `CrystalParams()`, without anchors unless `anchor` is given; phase capacities and clock are replaced.
     """
-    chosen = replace(params or CrystalParams.anchored(), capacity=(1.0, 1.0, 1.0), clock="calls")
-    if anchor is None and params is None:
-        chosen = replace(chosen, kappa=0.0, settle=None)
+    chosen = replace(params or CrystalParams(), capacity=(1.0, 1.0, 1.0), clock="calls")
     spaces = from_spaces(dataset.observation_space, dataset.action_space)
     memory = CrystalMemory(3 * int(dataset.total_steps) + 3, params=chosen, anchor=anchor, **{**spaces, **storage})
     fill(memory, dataset)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl.backends import backend_for
+from crystalrl.memory.storage.checks import Named, Problems, counters, refuse
 from crystalrl.random import Streams
 
 
@@ -62,6 +63,9 @@ class Ledger(Protocol):
 
     def forget_draws(self) -> None:
         """Forget earlier draws: no updates for them will follow."""
+
+    def problems(self, state: Named, width: int) -> Problems:
+        """What is wrong with a state, live or stored, of which the first `width` slots are given."""
 
     def check(self) -> None: ...
 
@@ -115,9 +119,13 @@ class CountedLedger:
     def forget_draws(self) -> None:
         pass
 
+    def problems(self, state: Named, width: int) -> Problems:
+        yield from counters(state, "number")
+        if int(state["number"].max()) > width < self.slots:
+            yield f"number: wanted at most the {width} stored experiences, got {int(state['number'].max())}"
+
     def check(self) -> None:
-        if bool((self.number < 0).any()):
-            raise AssertionError("ledger: a negative number of experiences")
+        refuse(self.problems(self.tensors(), self.slots), AssertionError)
 
 
 class RingLedger(CountedLedger):

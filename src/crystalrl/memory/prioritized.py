@@ -12,12 +12,14 @@ from torch import Tensor
 from crystalrl.lanes import PerLane, lane_values, per_lane
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.ledger import RingLedger
+from crystalrl.memory.sampling.checks import tree_problems
 from crystalrl.memory.sampling.priority import PriorityRule, annealed
 from crystalrl.memory.sampling.sum_tree import SumTree
+from crystalrl.memory.storage.checks import Named, Problems, between
 from crystalrl.memory.storage.spec import StorageOptions, StorageSpec
 from crystalrl.random import Streams
 
-SMALLEST = torch.finfo(torch.float32).tiny
+SMALLEST, LARGEST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class PrioritizedLedger(RingLedger):
         """Largest draw weight so far, given to new experiences."""
         self.rule = PriorityRule(params.epsilon, per_lane("alpha", params.alpha, lanes, device), self.max_priority)
         self._stratum = torch.zeros(lanes, 0, dtype=torch.uint8, device=device)
-        self._filled = torch.zeros(lanes, 1, dtype=torch.float64)
+        self._filled = torch.zeros(lanes, 1, dtype=torch.float64, device="cpu")
         self._filled_array = self._filled.numpy()
 
     @property
@@ -103,13 +105,15 @@ class PrioritizedLedger(RingLedger):
     def forget_draws(self) -> None:
         self.tree.forget_draws()
 
+    def problems(self, state: Named, width: int) -> Problems:
+        yield from super().problems(state, width)
+        yield from between("highest", state["highest"], SMALLEST, LARGEST)
+        occupied = torch.arange(width, device=state["number"].device) < state["number"][:, None]
+        yield from tree_problems(state, occupied)
+
     def check(self) -> None:
         super().check()
         self.tree.check()
-        occupied = torch.arange(self.slots, device=self.max_priority.device) < self.count[:, None]
-        drawable = self.tree.weight[:, : self.slots] > 0
-        if not torch.equal(occupied, drawable):
-            raise AssertionError("prioritized: occupied slots and drawable slots differ")
 
 
 class PrioritizedMemory(ReplayMemory):

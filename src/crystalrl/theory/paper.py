@@ -72,7 +72,7 @@ def paper_objective_displayed(rates: Rates, share: ArrayLike, capacity: float) -
 
 
 def paper_q_error(discount: float, lipschitz: float, reward: float, share: float, crystals: float) -> float:
-    """2γR L f_C/((1−γ)²√N_C), eq. qconv. False: 0 for γ = 0, where importance weights alone leave a bias of .47."""
+    """2γR L f_C/((1−γ)²√N_C), eq. qconv. False: 0 for γ = 0, where importance weights alone leave a bias of .45."""
     return 2 * discount * reward * lipschitz / (1 - discount) ** 2 * share / float(np.sqrt(crystals))
 
 

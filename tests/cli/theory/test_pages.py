@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crystalrl.cli.theory.pages import claims_page
-from crystalrl.theory.claims import Claim
+from crystalrl.theory.claims import Claim, Place
 from tests.cli.theory.command import run
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -40,11 +40,12 @@ def test_the_committed_guide_is_what_the_command_writes(tmp_path: Path) -> None:
 
 
 def test_claims_are_counted_by_verdict_and_listed_by_section() -> None:
-    one, two = (Claim(where, "|c| < 1", "false", str, "—") for where in ("here", "there"))
+    one, two = (Claim(Place(where, "I", 7, "c"), "|c| < 1", "false", str, "—") for where in ("here", "there"))
     page = claims_page([("First", one, "a|b"), ("First", two, "c"), ("Second", one, "d")])
+    assert "3 claims: " in page
     assert "**false** 3 (does not hold)" in page
     assert "**true** 0 (holds as stated)" in page
     assert re.findall(r"^## (.*)$", page, re.MULTILINE) == ["First", "Second"]
     rows = [line for line in page.splitlines() if line.startswith(("| here", "| there"))]
-    assert rows[0] == r"| here | \|c\| < 1 | false | a\|b | — |"
+    assert rows[0] == r"| here, I, line 7 | \|c\| < 1 | false | a\|b | — |"
     assert len(rows) == 3

@@ -22,7 +22,10 @@ def memory_of(
     kind: type[CrystalMemory] = CrystalMemory,
     **options: Any,
 ) -> CrystalMemory:
+    """With the anchors in `options`, if the parameters use any."""
     storage: dict[str, Any] = {"obs": (2,), "action": 3, "seed": 0, **options}
+    if params is not None and not params.uses_anchors:
+        storage.pop("anchor", None)
     return kind(capacity, params=params, **storage)
 
 

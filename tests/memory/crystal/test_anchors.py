@@ -57,4 +57,4 @@ def test_anchors_of_a_wrong_shape_are_refused_when_built(shape: Any) -> None:
 def test_strengths_must_name_the_anchors() -> None:
     for names in ({"q": 0.1, "v": 0.1}, {"v": 0.1}, {}):
         with pytest.raises(ValueError, match="kappa"):
-            memory_of(16, CrystalParams(kappa=names), anchor={"q": (2,)})
+            memory_of(16, CrystalParams.repaired(kappa=names), anchor={"q": (2,)})

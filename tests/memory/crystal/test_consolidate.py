@@ -47,7 +47,7 @@ def test_errors_that_are_all_zero_scale_to_zero(how: Any) -> None:
 
 def test_downstream_value_is_the_mean_error_of_the_states_nearest_to_the_successor_without_oneself() -> None:
     """States on a line; the successor of each is its own state, so it would be its own nearest neighbour."""
-    memory = memory_of(16, CrystalParams(**STILL, w1=0.0, w2=0.0, w3=1.0, k=2, scale="q95"))
+    memory = memory_of(16, CrystalParams.repaired(**STILL, w1=0.0, w2=0.0, w3=1.0, k=2, scale="q95"))
     for n in range(5):
         place = np.array([n**1.1, 0.0], np.float32)
         memory.add(Transition(place, 0, float(n), place, False))
@@ -60,7 +60,7 @@ def test_downstream_value_is_the_mean_error_of_the_states_nearest_to_the_success
 
 def test_downstream_value_uses_the_errors_of_this_consolidation_for_all() -> None:
     """Two passes: the value of the first experience sees the new error of the last."""
-    memory = memory_of(16, CrystalParams(**STILL, w1=0.0, w2=0.0, w3=1.0, k=10, scale="q95"))
+    memory = memory_of(16, CrystalParams.repaired(**STILL, w1=0.0, w2=0.0, w3=1.0, k=10, scale="q95"))
     feed(memory, 2)
     memory.consolidate(lambda batch: torch.zeros_like(batch.reward))
     assert memory.ledger.utility[0, :2].tolist() == [0.0, 0.0]
@@ -150,7 +150,7 @@ def test_a_warm_backup_decays_slowly_between_experiences_that_are_each_others_fu
 
 
 PRESETS = {
-    "default": CrystalParams(time_unit=20, every=30, slices=2),
+    "default": CrystalParams.repaired(time_unit=20, every=30, slices=2),
     "paper": CrystalParams.paper(tau_evict=3, epsilon=0.8, alpha=0.3),
     "anchored": CrystalParams.anchored(time_unit=20, alpha=0.4),
 }
@@ -237,7 +237,7 @@ def test_what_was_rewritten_since_the_plan_stays_as_it_is() -> None:
 
 
 def test_what_was_pinned_since_the_plan_is_not_evicted() -> None:
-    memory = memory_of(64, CrystalParams(alpha=0.0, sigma=0.0, interference="none"))
+    memory = memory_of(64, CrystalParams.repaired(alpha=0.0, sigma=0.0, interference="none", borrow=False))
     feed(memory, 60)
     planned = memory.plan(by_reward)
     gone = (planned.phase[0] == 0) & (memory.ledger.phase[0] > 0)
@@ -250,7 +250,7 @@ def test_what_was_pinned_since_the_plan_is_not_evicted() -> None:
 
 def test_what_was_pinned_since_the_plan_keeps_its_anchor() -> None:
     """Both experiences would be crystals, and there is room for one; the other is pinned before it is evicted."""
-    params = CrystalParams(capacity=(1.0, 0.0, 1.0), kappa=1.0, alpha=0.0, sigma=0.0, interference="none")
+    params = CrystalParams.repaired(capacity=(1.0, 0.0, 1.0), kappa=1.0, alpha=0.0, sigma=0.0, interference="none")
     memory = memory_of(4, params, anchor={"q": (2,)})
     feed(memory, 2, crystallization=0.9)
     memory.consolidate(with_output)

@@ -14,7 +14,7 @@ def ones(batch: Batch) -> torch.Tensor:
 
 
 def test_an_episodes_return_raises_the_utility_of_its_experiences_only() -> None:
-    memory = memory_of(64, CrystalParams(sigma=0.0, w1=0.0, w2=0.0, w3=0.0), gamma=0.5)
+    memory = memory_of(64, CrystalParams.repaired(sigma=0.0, w1=0.0, w2=0.0, w3=0.0), gamma=0.5)
     zero = np.zeros(2, np.float32)
 
     def live(steps: int) -> None:
@@ -33,7 +33,7 @@ def test_an_episodes_return_raises_the_utility_of_its_experiences_only() -> None
 
 
 def test_the_boost_belongs_to_the_environment_whose_episode_ended() -> None:
-    memory = memory_of(64, CrystalParams(sigma=0.0, w1=0.0, w2=0.0, w3=0.0), gamma=0.5, envs=2)
+    memory = memory_of(64, CrystalParams.repaired(sigma=0.0, w1=0.0, w2=0.0, w3=0.0), gamma=0.5, envs=2)
     zeros = np.zeros((2, 2), np.float32)
     transition = Transition(zeros, np.zeros(2, int), np.full(2, 2.0), zeros, np.zeros(2, bool))
     memory.add(transition)

@@ -35,7 +35,7 @@ def test_pinning_what_is_not_there_is_refused(bad: Any) -> None:
 
 
 def test_pinning_an_evicted_slot_is_refused_even_if_it_was_drawn() -> None:
-    memory = memory_of(32, CrystalParams(alpha=0.0))
+    memory = memory_of(32, CrystalParams.repaired(alpha=0.0))
     feed(memory, 32)
     memory.sample(32)
     memory.consolidate(by_reward)

@@ -12,14 +12,14 @@ import torch
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, Transition
 from tests.experience import FIELDS
 
-OWN = {"alpha": (0.2, 0.5, 0.9), "kappa": (0.0, 0.1, 1.0), "sigma": (0.0, 0.05, 0.2)}
+OWN = {"alpha": (0.2, 0.5, 0.9), "kappa": (0.05, 0.1, 1.0), "sigma": (0.0, 0.05, 0.2)}
 CASES = {
     "anchored": CrystalParams.anchored(time_unit=30, epsilon=0.8),
     "paper": CrystalParams.paper(every_episode=False, epsilon=0.8, tau_evict=3),
-    "default": CrystalParams(time_unit=20, every=30),
+    "default": CrystalParams.repaired(time_unit=20, every=30),
     "every episode": CrystalParams.paper(every=90, epsilon=0.8, tau_evict=3),
     "every episode, anchored, slices": CrystalParams.anchored(time_unit=40, every_episode=True, slices=2),
-    "random value": CrystalParams(time_unit=20, every=30, downstream="random", every_episode=True),
+    "random value": CrystalParams.repaired(time_unit=20, every=30, downstream="random", every_episode=True),
 }
 
 
@@ -80,8 +80,9 @@ def same(one: Any, other: Any) -> bool:
 
 
 def built(params: CrystalParams, lanes: int, seed: int, envs: int) -> CrystalMemory:
+    anchor: dict[str, tuple[int, ...]] = {"q": (2,)} if params.uses_anchors else {}
     return CrystalMemory(
-        48, obs=(2,), action=3, params=params, anchor={"q": (2,)}, lanes=lanes, envs=envs, seed=seed
+        48, obs=(2,), action=3, params=params, anchor=anchor, lanes=lanes, envs=envs, seed=seed
     )  # fmt: skip
 
 
@@ -97,7 +98,7 @@ def test_a_lane_equals_its_seed_alone(case: str, envs: int) -> None:
 
 
 def test_lanes_that_are_not_due_stay_as_they_are() -> None:
-    memory = CrystalMemory(32, obs=(2,), action=3, params=CrystalParams.paper(), anchor={"q": (2,)}, lanes=3, seed=0)
+    memory = CrystalMemory(32, obs=(2,), action=3, params=CrystalParams.paper(), lanes=3, seed=0)
     rng = np.random.default_rng(0)
     for step in range(20):
         ends = np.array([[False], [step == 19], [False]])

@@ -30,7 +30,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
 def ledger_of(lanes: int = 2, envs: int = 1, n_step: int = 1, **params: Any) -> CrystalLedger:
     spec = StorageSpec(SLOTS, obs=(2,), action=3, lanes=lanes, envs=envs, n_step=n_step)
     clock = torch.arange(lanes) + 2**31 + 5  # wraps in 32 bits
-    return CrystalLedger(spec, Streams(list(range(lanes))), CrystalParams(**params), clock)
+    return CrystalLedger(spec, Streams(list(range(lanes))), CrystalParams.repaired(**params), clock)
 
 
 def stored(ledger: CrystalLedger, valid: np.ndarray, c: np.ndarray | None) -> torch.Tensor:
@@ -145,7 +145,7 @@ def test_pinned_experiences_survive_being_overwritten_and_the_queue_being_rebuil
 def test_pinned_experiences_survive_overflow_of_every_phase() -> None:
     """Everything in one phase: far beyond its room."""
     for c, phase in ((0.1, "liquid"), (0.5, "glass"), (0.9, "crystal")):
-        memory = memory_of(64, CrystalParams(**STILL, alpha=0.0))
+        memory = memory_of(64, CrystalParams.repaired(**STILL, alpha=0.0))
         feed(memory, 30 if phase != "liquid" else 60, crystallization=c)
         births = pinned_births(memory, list(range(8)))
         memory.consolidate(lambda batch: (batch.index >= 8).float())  # the pinned are worth least
@@ -192,7 +192,7 @@ def test_a_phase_opened_by_a_crystallized_experience_is_drawn_at_once() -> None:
 
 
 def test_a_batch_is_whole_when_the_last_liquid_is_gone() -> None:
-    memory = memory_of(16, CrystalParams(capacity=(10.0, 1.0, 1.0)))
+    memory = memory_of(16, CrystalParams.repaired(capacity=(10.0, 1.0, 1.0)))
     feed(memory, 16)
     feed(memory, 16, seed=1, crystallization=0.9)
     assert len(memory.experiences("liquid")["index"]) == 0
@@ -212,7 +212,7 @@ def test_time_stamps_may_wrap(envs: int, start: int) -> None:
     """A memory whose time passes what a time stamp holds does what a young one does."""
     ends = []
     for time in (0, start):
-        memory = memory_of(40, CrystalParams(time_unit=10, slices=3), envs=envs)
+        memory = memory_of(40, CrystalParams.repaired(time_unit=10, slices=3), envs=envs)
         memory.time += time
         for number in range(4):
             for transition in stream(10, number, envs):
@@ -224,7 +224,7 @@ def test_time_stamps_may_wrap(envs: int, start: int) -> None:
 
 
 def test_what_was_evicted_since_it_was_drawn_is_skipped_by_an_update() -> None:
-    memory = memory_of(32, CrystalParams(**STILL, alpha=0.0))
+    memory = memory_of(32, CrystalParams.repaired(**STILL, alpha=0.0, borrow=False))
     feed(memory, 32)
     batch = memory.sample(32)
     memory.consolidate(by_reward)

@@ -14,7 +14,7 @@ from crystalrl import CrystalMemory, CrystalParams, PrioritizedMemory, Transitio
 from tests.experience import assert_same_batch
 from tests.memory.crystal.experience import by_reward, feed, memory_of, stream, with_output
 
-PRESETS = {"default": CrystalParams(), "paper": CrystalParams.paper(), "anchored": CrystalParams.anchored()}
+PRESETS = {"repaired": CrystalParams.repaired(), "paper": CrystalParams.paper(), "anchored": CrystalParams.anchored()}
 FAST: dict[str, Any] = {"sigma": 0.1, "alpha": 0.9, "beta": 0.1, "time_unit": 10}
 
 
@@ -22,7 +22,7 @@ FAST: dict[str, Any] = {"sigma": 0.1, "alpha": 0.9, "beta": 0.1, "time_unit": 10
 def test_without_crystallization_it_is_prioritized_replay(preset: str) -> None:
     """Same slots, same weights, same batches, while both fill, overwrite and learn."""
     params = replace(PRESETS[preset], alpha=0.0, nu=0.5, is_exponent=0.7, is_steps=100, phases=False)
-    memory = memory_of(32, params)
+    memory = memory_of(32, params, anchor={"q": (2,)})
     plain = PrioritizedMemory(32, obs=(2,), action=3, alpha=0.5, beta=0.7, is_steps=100, epsilon=1e-6, seed=0)
     rng = np.random.default_rng(0)
 
@@ -36,7 +36,7 @@ def test_without_crystallization_it_is_prioritized_replay(preset: str) -> None:
     for transition in stream(90):
         assert int(memory.add(transition)) == int(plain.add(transition))
         draw_and_learn()
-    memory.consolidate(by_reward)  # an update of everything with what the critic says
+    memory.consolidate(with_output)  # an update of everything with what the critic says
     held = memory.experiences()
     plain.update(held["index"], held["reward"])
     for _ in range(20):
@@ -48,7 +48,7 @@ def test_without_gate_and_anchor_the_weight_is_the_importance_weight() -> None:
     """An equal memory whose gate is on differs by exactly the gate."""
     batches = {}
     for gate in (0.0, 2.0):
-        memory = memory_of(64, CrystalParams(**FAST, gate=gate, w_min=0.0, kappa=0.0), anchor={"q": (2,)})
+        memory = memory_of(64, CrystalParams.repaired(**FAST, gate=gate, w_min=0.0, kappa=0.0))
         feed(memory, 60)
         for _ in range(4):
             feed(memory, 10, seed=1)
@@ -60,11 +60,24 @@ def test_without_gate_and_anchor_the_weight_is_the_importance_weight() -> None:
     assert float(c.max()) > 0.3
     assert float(plain.weight.max()) == 1.0  # importance weights, divided by their largest
     assert torch.allclose(gated.weight, plain.weight * (1 - c) ** 2)
-    assert float(plain.anchor["q"].coefficient.abs().max()) == 0
+    assert plain.anchor is None
+
+
+def test_a_memory_without_anchors_replays_its_crystals_at_full_weight() -> None:
+    """Nothing else would hold the network to them. With anchors, or where none are intended, the gate acts."""
+    for params, anchor, wanted in (
+        (CrystalParams(is_exponent=0.0), None, 1.0),
+        (CrystalParams(is_exponent=0.0), {"q": (2,)}, 0.01),
+        (CrystalParams.repaired(is_exponent=0.0, w_min=0.0), None, 0.01),
+    ):
+        memory = memory_of(16, params, anchor=anchor)
+        feed(memory, 6, crystallization=0.9)
+        assert memory.sample(8).weight.tolist() == pytest.approx([wanted] * 8)
+    assert memory_of(16).params == CrystalParams.unanchored()
 
 
 def test_the_floor_holds_the_gate_up() -> None:
-    memory = memory_of(16, CrystalParams(w_min=0.5, gate=2.0, is_exponent=0.0))
+    memory = memory_of(16, CrystalParams.repaired(w_min=0.5, gate=2.0, is_exponent=0.0))
     feed(memory, 8, crystallization=0.9)
     assert memory.sample(8).weight.tolist() == [0.5] * 8
 
@@ -110,7 +123,7 @@ def test_w2_zero_makes_utility_blind_to_novelty() -> None:
     """The same experience over and over: with novelty its utility falls, without it does not."""
 
     def fall(**changes: Any) -> float:
-        memory = memory_of(64, CrystalParams(Z=5.0, w1=0.5, w3=0.0, boost=False, every=10, **changes))
+        memory = memory_of(64, CrystalParams.repaired(Z=5.0, w1=0.5, w3=0.0, boost=False, every=10, **changes))
         first, *_ = stream(1)
         utilities = []
         for _ in range(3):
@@ -128,7 +141,7 @@ def test_w3_zero_makes_utility_blind_to_the_neighbours() -> None:
     """Experience 0 has no error of its own, all others have: only the downstream value can raise its utility."""
 
     def utility(w3: float) -> float:
-        memory = memory_of(32, CrystalParams(w1=0.5, w2=0.0, w3=w3, boost=False))
+        memory = memory_of(32, CrystalParams.repaired(w1=0.5, w2=0.0, w3=w3, boost=False))
         feed(memory, 20)
         memory.consolidate(lambda batch: (batch.index > 0).float())
         return float(memory.ledger.utility[0, 0])
@@ -150,7 +163,7 @@ def test_sigma_zero_makes_c_a_function_of_the_experiences() -> None:
     def states(sigma: float) -> list[torch.Tensor]:
         out = []
         for seed in (1, 2):
-            memory = memory_of(64, CrystalParams(**{**FAST, "sigma": sigma}, phases=False), seed=seed)
+            memory = memory_of(64, CrystalParams.repaired(**{**FAST, "sigma": sigma}, phases=False), seed=seed)
             feed(memory, 40)
             feed(memory, 10, seed=1)
             memory.consolidate(by_reward)
@@ -161,7 +174,7 @@ def test_sigma_zero_makes_c_a_function_of_the_experiences() -> None:
     assert not torch.equal(*states(0.1))
 
 
-@pytest.mark.parametrize("base", [CrystalParams(boost=False), CrystalParams.anchored()])
+@pytest.mark.parametrize("base", [CrystalParams.repaired(boost=False), CrystalParams.anchored()])
 def test_downstream_random_changes_the_value_and_nothing_else(base: CrystalParams) -> None:
     """Same errors, flags and suspicion; another V."""
     seen = {}

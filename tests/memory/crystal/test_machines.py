@@ -29,12 +29,14 @@ FAST = {"sigma": 0.1, "Z": 5.0, "k": 3}
 CASES: dict[str, CrystalParams] = {
     "paper": CrystalParams.paper(**FAST, alpha=0.5, beta=0.3, tau_evict=2, epsilon=1.6, every=12),
     "anchored": CrystalParams.anchored(**FAST, alpha=0.6, time_unit=6, epsilon=1.2, delta_r=0.7, gate=3.0),
-    "default": CrystalParams(**FAST, alpha=0.4, beta=0.3, time_unit=6, every=10, tau_evict=2, epsilon=1.5, leak=0.01),
+    "default": CrystalParams.repaired(
+        **FAST, alpha=0.4, beta=0.3, time_unit=6, every=10, tau_evict=2, epsilon=1.5, leak=0.01
+    ),
     "automatic scales": CrystalParams.anchored(**FAST, alpha=0.6, time_unit=6, is_steps=40),
-    "slices": CrystalParams(**FAST, alpha=0.3, beta=0.2, time_unit=6, slices=3, epsilon=1.5, settle=0.5),
+    "slices": CrystalParams.repaired(**FAST, alpha=0.3, beta=0.2, time_unit=6, slices=3, epsilon=1.5, settle=0.5),
     "slices by call": CrystalParams.paper(**FAST, alpha=0.2, beta=0.1, slices=2, every_episode=False),
     "novelty by neighbours": CrystalParams.anchored(**FAST, alpha=0.6, time_unit=6, epsilon=1.2, novelty="knn"),
-    "one buffer": CrystalParams(**FAST, alpha=0.4, time_unit=6, phases=False, downstream="random"),
+    "one buffer": CrystalParams.repaired(**FAST, alpha=0.4, time_unit=6, phases=False, downstream="random"),
     "anchored, warm backup": CrystalParams.anchored(**FAST, alpha=0.6, time_unit=6, epsilon=1.2, warm=True, sweeps=2),
     "anchored, random value": CrystalParams.anchored(**FAST, alpha=0.6, time_unit=6, epsilon=1.2, downstream="random"),
 }
@@ -85,15 +87,16 @@ class Machine(RuleBasedStateMachine):
         self.context, self.width = context, self.lanes or 1
         params = replace(self.params, **PER_LANE) if self.per_lane else self.params
         capacity = 3 * self.envs * self.n_step + 6 + extra
+        anchor: dict[str, tuple[int, ...]] = {"q": (2,), "v": ()} if params.uses_anchors else {}
         self.memory = CrystalMemory(
-            capacity, obs=(3,), action=2, params=params, anchor={"q": (2,), "v": ()}, lanes=self.lanes,
+            capacity, obs=(3,), action=2, params=params, anchor=anchor, lanes=self.lanes,
             envs=self.envs, n_step=self.n_step, gamma=0.9, context=context, seed=SEED,
         )  # fmt: skip
         self.twins = []
         for lane in range(self.width):
             mine = {name: values[lane] for name, values in PER_LANE.items()} if self.per_lane else {}
             one = replace(params, **mine)
-            kappa = dict.fromkeys(("q", "v"), one.kappa)
+            kappa = dict.fromkeys(anchor, one.kappa)
             self.twins.append(CrystalTwin(capacity, SEED + lane, one, kappa, self.envs, self.n_step, 0.9))
 
     def outer(self, rows: Any) -> Any:
@@ -159,14 +162,14 @@ class Machine(RuleBasedStateMachine):
                 self.memory.sample(size)
             return
         batch = self.memory.sample(size)
-        assert batch.anchor is not None
+        assert set(batch.anchor or {}) == set(self.memory.anchors)
         for lane, twin in enumerate(self.twins):
             slots, weights = twin.sample(size)
             at = partial(self.lane_of, lane)
             assert at(batch.index).tolist() == slots
             np.testing.assert_allclose(at(batch.weight).numpy(), weights, rtol=1e-4, atol=1e-6)
             np.testing.assert_array_equal(at(batch.obs).numpy(), [twin.slots[s].data.obs for s in slots])
-            for name, anchor in batch.anchor.items():
+            for name, anchor in (batch.anchor or {}).items():
                 wanted = [twin.strength(name, s) for s in slots]
                 np.testing.assert_allclose(at(anchor.coefficient).numpy(), wanted, rtol=1e-4, atol=1e-6)
         self.indices.append(batch.index)

@@ -15,14 +15,14 @@ from tests.memory.crystal.experience import by_reward, feed, memory_of, snapshot
 
 
 def test_due_after_so_many_steps_or_at_the_end_of_an_episode() -> None:
-    memory = memory_of(32, CrystalParams(every=10))
+    memory = memory_of(32, CrystalParams.repaired(every=10))
     feed(memory, 9)
     assert not memory.due
     feed(memory, 1)
     assert memory.due
     memory.consolidate(by_reward)
     assert not memory.due
-    memory = memory_of(32, CrystalParams(every=10, every_episode=True))
+    memory = memory_of(32, CrystalParams.repaired(every=10, every_episode=True))
     memory.add(next(stream(1, terminated=False)))
     assert not memory.due
     memory.add(next(stream(1, terminated=True)))
@@ -57,7 +57,7 @@ LANE_FIELDS = [
 @pytest.mark.parametrize("name", LANE_FIELDS)
 def test_values_for_another_number_of_lanes_are_refused_when_the_memory_is_built(name: str) -> None:
     value = {"tau_C": 0.8, "w1": 0.1, "w2": 0.1, "w3": 0.1}.get(name, 0.2)
-    params = CrystalParams(**{name: (value, value)})
+    params = CrystalParams.repaired(**{name: (value, value)})
     memory_of(16, params, lanes=2, anchor={"q": (2,)})
     with pytest.raises(ValueError, match=f"{name}: wanted one number, or 3"):
         memory_of(16, params, lanes=3, anchor={"q": (2,)})
@@ -65,8 +65,8 @@ def test_values_for_another_number_of_lanes_are_refused_when_the_memory_is_built
 
 def test_a_memory_too_small_for_its_environments_is_refused() -> None:
     with pytest.raises(ValueError, match=r"capacity: wanted at least envs × n_step = 12 liquid slots, got 10 of 16"):
-        memory_of(16, envs=4, n_step=3)
-    memory_of(20, envs=4, n_step=3)
+        memory_of(16, CrystalParams.repaired(), envs=4, n_step=3)
+    memory_of(20, CrystalParams.repaired(), envs=4, n_step=3)
 
 
 def test_without_room_an_experience_is_refused_before_anything_changes() -> None:
@@ -90,15 +90,16 @@ def test_consolidating_an_empty_memory_does_nothing() -> None:
 
 
 PRESETS = {
-    "default": CrystalParams(time_unit=20, every=30, slices=2),
+    "default": CrystalParams.repaired(time_unit=20, every=30, slices=2),
     "paper": CrystalParams.paper(tau_evict=3, epsilon=0.8, alpha=0.3),
     "anchored": CrystalParams.anchored(time_unit=20, kappa={"q": 0.3}, alpha=(0.1, 0.4)),
 }
 
 
 def built(params: CrystalParams) -> CrystalMemory:
+    anchor: dict[str, tuple[int, ...]] = {"q": (2,)} if params.uses_anchors else {}
     return CrystalMemory(
-        48, obs=(2,), action=3, params=params, anchor={"q": (2,)}, lanes=2, envs=2, n_step=2, context=True, seed=9
+        48, obs=(2,), action=3, params=params, anchor=anchor, lanes=2, envs=2, n_step=2, context=True, seed=9
     )  # fmt: skip
 
 
@@ -153,7 +154,7 @@ def test_the_next_thousand_batches_and_consolidations_are_the_same(preset: str, 
 
 def test_a_memory_with_evicted_slots_at_its_end_goes_on_the_same(tmp_path: Path) -> None:
     """What an evicted experience leaves behind is not saved, so it must not matter."""
-    params = CrystalParams.anchored(alpha=0.0, capacity=(1.0, 1.0, 30.0), time_unit=20)
+    params = CrystalParams(alpha=0.0, capacity=(1.0, 1.0, 30.0), time_unit=20, borrow=False)
     memory = memory_of(32, params, anchor={"q": (2,)})
     feed(memory, 32)
     memory.consolidate(lambda b: with_output(b, 1e6))
@@ -218,7 +219,7 @@ def test_a_memory_with_its_own_features_is_loaded_into_one_that_has_them(tmp_pat
 
 
 def test_clear_forgets_all_but_clock_and_random_streams() -> None:
-    memory = memory_of(32, CrystalParams(time_unit=10), anchor={"q": (2,)})
+    memory = memory_of(32, CrystalParams.repaired(time_unit=10), anchor={"q": (2,)})
     feed(memory, 32)
     batch = memory.sample(8)
     memory.update(batch.index, torch.full((8,), 100.0))

@@ -16,7 +16,9 @@ from tests.memory.crystal.experience import by_reward, memory_of
 
 def filled(size: int, count: int, **changes: object) -> CrystalMemory:
     """Walks of ten environments in so many dimensions, of which the first stays where it is."""
-    params = CrystalParams(w1=0.0, w2=1.0, w3=0.0, backup=0.9, interference="none", alpha=0.0, boost=False, **changes)  # type: ignore[arg-type]
+    params = CrystalParams.repaired(
+        w1=0.0, w2=1.0, w3=0.0, backup=0.9, interference="none", alpha=0.0, boost=False, **changes
+    )  # type: ignore[arg-type]
     memory = CrystalMemory(4 * count, obs=(size,), action=3, params=params, envs=10, seed=0)
     rng = np.random.default_rng(0)
     state = rng.normal(size=(10, size)).astype(np.float32)
@@ -78,7 +80,7 @@ def ones(batch: Batch) -> torch.Tensor:
 
 
 def test_novelty_falls_with_the_visits_of_a_cell_and_counts_each_experience_once() -> None:
-    memory = memory_of(64, CrystalParams(**STILL, w1=0.0, w2=1.0, w3=0.0, Z=4.0))
+    memory = memory_of(64, CrystalParams.repaired(**STILL, w1=0.0, w2=1.0, w3=0.0, Z=4.0))
     here, there = np.zeros(2, np.float32), np.full(2, 50, np.float32)
     for _ in range(6):
         memory.add(Transition(here, 0, 0.0, here, False))
@@ -91,7 +93,7 @@ def test_novelty_falls_with_the_visits_of_a_cell_and_counts_each_experience_once
 
 
 def test_contexts_are_new_to_each_other() -> None:
-    memory = memory_of(64, CrystalParams(**STILL, w1=0.0, w2=1.0, w3=0.0, Z=4.0), context=True)
+    memory = memory_of(64, CrystalParams.repaired(**STILL, w1=0.0, w2=1.0, w3=0.0, Z=4.0), context=True)
     here = np.zeros(2, np.float32)
     for context in (0, 0, 0, 7):
         memory.add(Transition(here, 0, 0.0, here, False, context=context))

@@ -18,7 +18,7 @@ def ones(batch: Batch) -> torch.Tensor:
 
 
 def test_crystals_added_beyond_the_room_are_kept_by_chance_not_by_age() -> None:
-    memory = memory_of(128, CrystalParams(**STILL, alpha=0.0))
+    memory = memory_of(128, CrystalParams.repaired(**STILL, alpha=0.0))
     feed(memory, 100, crystallization=0.9)
     memory.consolidate(ones)
     kept = memory.ledger.birth[0, memory.experiences("crystal")["index"]]
@@ -41,7 +41,7 @@ def test_a_frozen_store_takes_the_highest_c_and_leaves_the_rest_in_glass() -> No
 
 
 def test_a_crystal_that_melts_becomes_glass_and_then_liquid_and_in_the_papers_reading_never() -> None:
-    for params, wanted in ((CrystalParams(**STILL, alpha=0.0, leak=0.05), [3, 2, 1]), (None, [3])):
+    for params, wanted in ((CrystalParams.repaired(**STILL, alpha=0.0, leak=0.05), [3, 2, 1]), (None, [3])):
         mine = params or CrystalParams.paper(alpha=0.0, sigma=0.0, leak=0.05, interference="none")
         memory = memory_of(64, replace(mine, clock="calls"))
         feed(memory, 1, crystallization=0.71)

@@ -38,14 +38,14 @@ def test_every_number_of_the_docstring_is_reported_for_every_rule() -> None:
             names |= {f"{word[:-1]}{p}" for p in ("liquid", "glass", "crystal")} if word.endswith("…") else set()
             names |= {f"{p}{word[1:]}" for p in ("liquid", "glass", "crystal")} if word.startswith("…") else set()
             names |= {word} if "…" not in word else set()
-    for params in (CrystalParams(), CrystalParams.paper(), CrystalParams.anchored()):
+    for params in (CrystalParams.repaired(), CrystalParams.paper(), CrystalParams.anchored()):
         memory = memory_of(64, params, anchor={"q": (2,)})
         feed(memory, 30)
         assert set(memory.consolidate(with_output).values) == names
 
 
 def test_counts_and_moments_are_those_of_the_stored_experiences() -> None:
-    memory = mixed(CrystalParams(**STILL, interference="none"))
+    memory = mixed(CrystalParams.repaired(**STILL, interference="none"))
     report = memory.consolidate(by_reward)
     for number, phase in enumerate(("liquid", "glass", "crystal")):
         c = memory.experiences(phase)["c"].double()
@@ -71,7 +71,7 @@ def test_empty_phases_have_no_moments() -> None:
 
 
 def test_scalars_average_over_lanes_and_carry_the_seconds() -> None:
-    memory = memory_of(64, CrystalParams(**STILL), lanes=2)
+    memory = memory_of(64, CrystalParams.repaired(**STILL), lanes=2)
     for number, transition in enumerate(stream(20, lead=(2, 1))):
         memory.add(transition, valid=[[True], [number < 10]])
     report = memory.consolidate(by_reward)
@@ -82,7 +82,7 @@ def test_scalars_average_over_lanes_and_carry_the_seconds() -> None:
 
 def test_loss_shares_are_what_batches_carry_on_average() -> None:
     """Against ten thousand drawn experiences."""
-    params = CrystalParams(**STILL, w_min=0.1, kappa=0.5, batch=(0.5, 0.3, 0.2), interference="none")
+    params = CrystalParams.repaired(**STILL, w_min=0.1, kappa=0.5, batch=(0.5, 0.3, 0.2), interference="none")
     memory = mixed(params, anchor={"q": (2,)})
     report = memory.consolidate(with_output)
     td, pull = torch.zeros(3), torch.zeros(3)
@@ -99,14 +99,14 @@ def test_loss_shares_are_what_batches_carry_on_average() -> None:
 def test_moves_are_counted() -> None:
     """One unit of time per call: .29 → .33, .69 → .71; then .71 → .64."""
     rising = {"alpha": 0.05, "w1": 1.0, "w2": 0.0, "w3": 0.0, "scale": "q95", "clock": "calls", "interference": "none"}
-    memory = memory_of(640, CrystalParams(**{**STILL, **rising}))
+    memory = memory_of(640, CrystalParams.repaired(**{**STILL, **rising}))
     feed(memory, 10, crystallization=0.29)
     feed(memory, 10, crystallization=0.69)
     moved = memory.consolidate(ones).values
     assert moved["to_glass"][0] == 10
     assert moved["to_crystal"][0] == 10
     assert moved["time_step"][0] == 1
-    memory = memory_of(640, CrystalParams(**{**STILL, **rising, "alpha": 0.0, "leak": 0.1}))
+    memory = memory_of(640, CrystalParams.repaired(**{**STILL, **rising, "alpha": 0.0, "leak": 0.1}))
     feed(memory, 10, crystallization=0.71)
     feed(memory, 10, crystallization=0.26)
     moved = memory.consolidate(ones).values
@@ -137,7 +137,7 @@ def test_a_healthy_memory_gives_no_warning() -> None:
 
 def test_crystals_that_carry_no_loss_are_warned_of() -> None:
     for w_min, kappa, word in ((0.0, 0.0, True), (0.5, 0.0, False), (0.0, 0.1, False)):
-        memory = memory_of(128, CrystalParams(**STILL, w_min=w_min, kappa=kappa), anchor={"q": (2,)})
+        memory = memory_of(128, CrystalParams.repaired(**STILL, w_min=w_min, kappa=kappa), anchor={"q": (2,)})
         feed(memory, 40)
         feed(memory, 6, seed=1, crystallization=0.99)
         assert warned(memory.consolidate(with_output), "less than 0.1 % of the loss") is word
@@ -152,14 +152,14 @@ def test_contradictions_everywhere_are_warned_of() -> None:
 
 def test_everything_at_one_is_warned_of() -> None:
     for c, word in ((1.0, True), (0.9, False)):
-        memory = memory_of(128, CrystalParams(**STILL, capacity=(1.0, 1.0, 30.0)))
+        memory = memory_of(128, CrystalParams.repaired(**STILL, capacity=(1.0, 1.0, 30.0)))
         feed(memory, 40, crystallization=c)
         assert warned(memory.consolidate(by_reward), "at c = 1") is word
 
 
 def test_a_fifth_of_clipped_errors_cannot_be_so_the_warning_needs_a_skewed_scale() -> None:
     """The 95th percentile clips at most a twentieth; the warning stands for scales that clip more."""
-    memory = mixed(CrystalParams(**STILL))
+    memory = mixed(CrystalParams.repaired(**STILL))
     values = dict(memory.consolidate(by_reward).values)
     assert not any("clipped" in w for w in health(values, "exists"))
     values["clipped"] = torch.tensor([0.3], dtype=torch.float64)
@@ -169,7 +169,7 @@ def test_a_fifth_of_clipped_errors_cannot_be_so_the_warning_needs_a_skewed_scale
 def test_a_full_store_of_one_context_is_warned_of() -> None:
     zero = np.zeros(2, np.float32)
     for contexts, word in ((1, True), (4, False)):
-        memory = memory_of(128, CrystalParams(**STILL), context=True)
+        memory = memory_of(128, CrystalParams.repaired(**STILL), context=True)
         for n in range(40):
             memory.add(Transition(zero, 0, 0.0, zero, False, context=n % contexts), crystallization=0.9)
         report = memory.consolidate(by_reward)
@@ -177,7 +177,7 @@ def test_a_full_store_of_one_context_is_warned_of() -> None:
         assert warned(report, "holds one context only") is word
 
 
-@pytest.mark.parametrize("params", [CrystalParams.anchored(), CrystalParams()])
+@pytest.mark.parametrize("params", [CrystalParams.anchored(), CrystalParams.repaired()])
 def test_ledger_and_lists_take_at_most_160_bytes_per_experience(params: CrystalParams) -> None:
     """Without payload, anchors and copies of vectors; a memory large enough that sums and padding hardly count."""
     memory = CrystalMemory(100_000, obs=(3,), action=(2,), params=params, seed=0)

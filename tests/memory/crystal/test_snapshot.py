@@ -24,7 +24,7 @@ def test_slices_move_every_experience_by_the_same_total_time(clock: str) -> None
     """Without noise, constant utility: after a whole round both have moved all c to the same place."""
     ends = {}
     for slices in (1, 4):
-        params = CrystalParams(
+        params = CrystalParams.repaired(
             **STILL, alpha=0.2, leak=0.05, w1=1.0, w2=0.0, w3=0.0, scale="q95", time_unit=10, slices=slices,
             clock=clock, phases=False,
         )  # fmt: skip
@@ -45,7 +45,7 @@ def test_slices_move_every_experience_by_the_same_total_time(clock: str) -> None
 
 
 def test_slices_evaluate_a_part_in_turn_and_newcomers_at_once() -> None:
-    memory = memory_of(40, CrystalParams(slices=4, time_unit=10))
+    memory = memory_of(40, CrystalParams.repaired(slices=4, time_unit=10))
     feed(memory, 20)
     assert memory.consolidate(by_reward).values["evaluated"][0] == 20
     assert memory.consolidate(by_reward).values["evaluated"][0] == 5
@@ -54,7 +54,7 @@ def test_slices_evaluate_a_part_in_turn_and_newcomers_at_once() -> None:
 
 
 def test_time_is_counted_in_valid_transitions() -> None:
-    memory = memory_of(32, CrystalParams(**STILL, alpha=0.1, w1=1.0, w2=0.0, w3=0.0, scale="q95", time_unit=4))
+    memory = memory_of(32, CrystalParams.repaired(**STILL, alpha=0.1, w1=1.0, w2=0.0, w3=0.0, scale="q95", time_unit=4))
     feed(memory, 1)
     for transition in stream(7, seed=1):
         memory.add(transition, valid=False)
@@ -65,7 +65,7 @@ def test_time_is_counted_in_valid_transitions() -> None:
 
 def test_empty_slots_of_a_large_memory_change_nothing() -> None:
     """Slots beyond the last occupied are not looked at; what happens is what happens in a memory without them."""
-    params = CrystalParams(time_unit=50, every=50, interference="none", w3=0.0, capacity=(1.0, 0.0, 0.0))
+    params = CrystalParams.repaired(time_unit=50, every=50, interference="none", w3=0.0, capacity=(1.0, 0.0, 0.0))
     large, small = memory_of(20_000, params), memory_of(9_000, params)
     for _ in range(3):
         for memory in (large, small):

@@ -12,7 +12,7 @@ from tests.memory.crystal.experience import feed, memory_of
 
 def test_full_liquid_gives_up_the_lowest_utility_first_and_unevaluated_ones_last() -> None:
     memory = memory_of(
-        32, CrystalParams(sigma=0.0, interference="none", boost=False, alpha=0.0, w1=1.0, w2=0.0, w3=0.0)
+        32, CrystalParams.repaired(sigma=0.0, interference="none", boost=False, alpha=0.0, w1=1.0, w2=0.0, w3=0.0)
     )
     feed(memory, 16)
     memory.consolidate(lambda batch: 1 + batch.index.float())

@@ -94,7 +94,7 @@ def test_results_of_lanes_are_joined_and_padded_slots_have_no_neighbours() -> No
 
 def test_neighbours_are_searched_only_where_a_parameter_needs_them() -> None:
     nothing: dict[str, Any] = {"w3": 0.0, "backup": 0.0, "novelty": "grid"}
-    assert not needs_near(CrystalParams(**nothing))
-    assert not needs_near(CrystalParams(**{**nothing, "w3": 0.2, "downstream": "random"}))
+    assert not needs_near(CrystalParams.repaired(**nothing))
+    assert not needs_near(CrystalParams.repaired(**{**nothing, "w3": 0.2, "downstream": "random"}))
     for change in ({"w3": (0.0, 0.2)}, {"backup": 0.5}, {"novelty": "knn"}):
-        assert needs_near(CrystalParams(**{**nothing, **change}))
+        assert needs_near(CrystalParams.repaired(**{**nothing, **change}))

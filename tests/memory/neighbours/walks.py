@@ -37,7 +37,9 @@ def critic(batch: Batch) -> Evaluation:
 
 def memory_of(slots: int, **changes: Any) -> CrystalMemory:
     params = CrystalParams.anchored(**changes)
-    return CrystalMemory(slots, obs=(2,), action=4, params=params, anchor={"q": (1,)}, envs=20, seed=0)
+    return CrystalMemory(
+        slots, obs=(2,), action=4, params=params, anchor={"q": (1,)} if params.uses_anchors else None, envs=20, seed=0
+    )
 
 
 def refresh(memory: CrystalMemory) -> Neighbourhood:

@@ -10,7 +10,7 @@ from crystalrl.theory.claims import Claim
 
 def evidence(claims: Sequence[Claim], where: str) -> str:
     """The sentence computed for the claim at this place."""
-    (claim,) = [claim for claim in claims if claim.where == where]
+    (claim,) = [claim for claim in claims if claim.place.name == where]
     return claim.evidence()
 
 

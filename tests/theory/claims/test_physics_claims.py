@@ -16,7 +16,7 @@ from tests.theory.claims.evidence import assert_has
     ("where", "numbers"),
     [
         ("Potential landscape", ("1", "0.67")),
-        ("Relaxation time", ("39.2",)),
+        ("Relaxation time", ("39.2", "19.8")),
         ("Choice of σ", ("0.0316",)),
     ],
 )
@@ -52,3 +52,10 @@ def test_the_density_is_that_of_scipy_and_the_printed_weight_is_another() -> Non
     skewed = stats.beta.pdf([0.5, 0.9, 0.99], 20, 0.4)
     numbers = (f"{skewed[0]:.1e}", f"{skewed[1]:.2f}", f"{skewed[2]:.2f}")
     assert_has(CLAIMS, "Phase interpretation", numbers)
+
+
+def test_crystals_can_dominate_with_both_shapes_below_one() -> None:
+    a, b = 2 * 0.0006 / 0.05**2, 2 * 0.0004 / 0.05**2
+    assert max(a, b) < 1
+    crystal, liquid = stats.beta.sf(0.7, a, b), stats.beta.cdf(0.3, a, b)
+    assert_has(CLAIMS, "Phase interpretation, sides", (f"{crystal:.0%}", f"{liquid:.0%}"))

@@ -1,19 +1,21 @@
-"""Evidence about the equation: the known numbers, the Beta distribution of SciPy, and a sum over stages."""
+"""Evidence about the equation: known numbers, SciPy's Beta distribution, sums over stages, a Laplace inversion."""
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import special, stats
 
 from crystalrl.theory.claims.sde_claims import CLAIMS
 from tests.theory.claims.evidence import assert_has, evidence
+from tests.theory.oracles import mean_passage_up, rates
 
 
 @pytest.mark.parametrize(
     ("where", "numbers"),
     [
-        ("Thm wellposed, proof", ("177.5", "327.3", "1316.8")),
+        ("Thm wellposed, proof", ("177.5", "327.3", "1316.8", "0.32922")),
         ("Thm exp_conv (iii), first bound", ("×11.8", "8.19e-05")),
     ],
 )
@@ -46,3 +48,31 @@ def test_two_starts_with_the_same_noise_come_closer_as_their_means_do() -> None:
     """λ = αU + βI = .5·.5 + .5·.5: e^(−2λ) is what remains of the gap at t = 2."""
     kept = f"{np.exp(-2 * 0.5):.3f}"
     assert evidence(CLAIMS, "Thm wellposed (i)").count(kept) == 2
+
+
+def test_the_chance_of_absorption_is_the_inverted_laplace_transform() -> None:
+    """The stages have rates m(m + A − 1)σ²/2; the product of their transforms is a ratio of gamma functions."""
+    shape, half = mpmath.mpf(2000), mpmath.mpf(0.005) ** 2 / 2
+
+    def transform(s: mpmath.mpf) -> mpmath.mpf:
+        root = mpmath.sqrt((shape - 1) ** 2 - 4 * s / half)
+        low, high = (shape - 1 + root) / 2, (shape - 1 - root) / 2
+        return mpmath.exp(mpmath.loggamma(1 + low) + mpmath.loggamma(1 + high) - mpmath.loggamma(shape)) / s
+
+    with mpmath.workdps(30):
+        chance = float(mpmath.invertlaplace(transform, 300, method="talbot"))
+    assert chance == pytest.approx(0.32922, abs=5e-6)
+
+
+def test_with_an_upper_shape_below_one_the_end_is_reached_in_the_time_of_the_double_integral() -> None:
+    law = rates(20.0, 0.4, 0.05)
+    time = mean_passage_up(law, 20 / 20.4, 1 - 1e-12)
+    assert_has(CLAIMS, "Thm stationary, proof", ("0.4", f"{time:.0f}"))
+    top = np.full(2000, 20 / 20.4)
+    hit, rng, dt = np.zeros(2000, bool), np.random.default_rng(0), 0.05
+    for _ in range(4000):
+        top = top + dt * (law.gain * (1 - top) - law.loss * top)
+        top += law.sigma * np.sqrt(dt * np.clip(top * (1 - top), 0, None)) * rng.standard_normal(2000)
+        hit |= top >= 1
+        top = np.clip(top, 0, 1)
+    assert hit.mean() > 0.9

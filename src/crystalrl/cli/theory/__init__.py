@@ -58,7 +58,7 @@ def check_claims(options: Claims, console: Console) -> None:
         table.add_column(heading)
     for _, claim, found in rows:
         verdict = f"[{VERDICT_STYLE[claim.verdict]}]{claim.verdict}[/]"
-        table.add_row(claim.where, escape(claim.says), verdict, escape(found), escape(claim.instead))
+        table.add_row(escape(claim.place.label), escape(claim.says), verdict, escape(found), escape(claim.instead))
     console.print(table)
 
 

@@ -59,7 +59,7 @@ class Show:
 
 @dataclass(frozen=True)
 class Claims:
-    """Every claim of the paper with a verdict, computed evidence, and a corrected statement."""
+    """Claims of the paper, each with its place, a verdict, computed evidence, and a corrected statement."""
 
     verdict: Verdict | None = None
     """Show only claims with this verdict."""

@@ -210,14 +210,14 @@ class MemoryReplayBuffer(ReplayBuffer):
 
 
 class CrystalReplayBuffer(MemoryReplayBuffer):
-    """A `CrystalMemory` for SB3. `params` is a preset or your own `CrystalParams`; None: `CrystalParams.anchored()`."""
+    """A `CrystalMemory` for SB3. `params` is a preset or your own `CrystalParams`; None: `CrystalParams()`."""
 
     kind = CrystalMemory
     reported = ("exact",)
 
     def __init__(self, *args: Any, params: CrystalParams | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._params = params or CrystalParams.anchored()
+        self._params = params or CrystalParams()
 
     @property
     def params(self) -> CrystalParams:

@@ -30,14 +30,14 @@ class CrystalReplayBuffer(ReplayBufferManager):
     """A crystal memory with Tianshou's own arrays, for one environment or `buffer_num` parallel ones.
 
     It consolidates by itself when it is due, after a gradient step. `params` is a preset or your own `CrystalParams`;
-    None: `CrystalParams.anchored()`. Infos are not stored. Invariant: experiences are in the slots that the ledger
+    None: `CrystalParams()`. Infos are not stored. Invariant: experiences are in the slots that the ledger
     allocated.
     """
 
     def __init__(self, size: int, buffer_num: int = 1, params: CrystalParams | None = None, *, seed: int = 0) -> None:
         super().__init__([ReplayBuffer(1) for _ in range(buffer_num)])  # Tianshou counts them; nothing is stored there
         self.maxsize, self.seed = int(size), seed
-        self.params = params or CrystalParams.anchored()
+        self.params = params or CrystalParams()
         self.memory: CrystalMemory | None = None
         self.adapter: Adapter | None = None
         self.report: Consolidation | None = None

@@ -28,13 +28,13 @@ class CrystalSampler(Sampler):
     """Draws by phase and TD error, with the ledger of a crystal memory over the buffer's own storage.
 
     The memory is built for the shapes of the first data. Use the sampler with its own `writer`. `params` is a preset or
-    your own `CrystalParams`; None: `CrystalParams.anchored()`.
+    your own `CrystalParams`; None: `CrystalParams()`.
     """
 
     def __init__(self, loss: MemoryLoss, params: CrystalParams | None = None, *, seed: int = 0) -> None:
         if not isinstance(loss, MemoryLoss):
             raise TypeError(f"loss: wanted a MemoryLoss around your loss module, got {type(loss).__name__}")
-        self.loss, self.params, self.seed = loss, params or CrystalParams.anchored(), seed
+        self.loss, self.params, self.seed = loss, params or CrystalParams(), seed
         self.writer = CrystalWriter(self)
         self.memory: CrystalMemory | None = None
         self._drawn = 0

@@ -24,6 +24,8 @@ class Anchors(dict[str, Tensor]):
     ) -> None:
         for name, shape in shapes.items():
             self[name] = torch.zeros(lanes, slots, *_checked(name, shape), dtype=torch.float32, device=device)
+        if shapes and not params.uses_anchors:
+            raise ValueError(f"anchor: wanted none, since kappa is 0 and settle off, got {sorted(shapes)}; set kappa")
         kappa = params.kappa
         self._shared = not isinstance(kappa, Mapping)
         """Whether all anchors have the same strength."""

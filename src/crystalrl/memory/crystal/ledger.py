@@ -9,12 +9,14 @@ from torch import Tensor
 
 from crystalrl.backends import backend_for
 from crystalrl.backends.protocols import SlotColumns, Weighting
-from crystalrl.dynamics import CRYSTAL, EMPTY, GLASS, LIQUID
+from crystalrl.dynamics import EMPTY
 from crystalrl.lanes import per_lane
+from crystalrl.memory.crystal.checks import counts, ledger_problems
 from crystalrl.memory.crystal.write_order import write_order
 from crystalrl.memory.sampling.priority import LossGate, PriorityRule, annealed
 from crystalrl.memory.sampling.strata import BatchStrata
 from crystalrl.memory.sampling.sum_tree import SumTree
+from crystalrl.memory.storage.checks import Named, Problems, refuse
 from crystalrl.memory.storage.spec import StorageSpec
 from crystalrl.params import CrystalParams
 from crystalrl.random import Streams
@@ -82,7 +84,7 @@ class CrystalLedger:
         self._set_thresholds(device)
         self._columns = self._allocate_columns(spec, clock)
         self._set_rules(device)
-        self._strata = BatchStrata(params.batch, params.split)
+        self.strata = BatchStrata(params.batch, params.split, params.draws_per_experience)
         if device.type == "cpu":
             self._queue_array, self._head_array = self.queue.numpy(), self.head.numpy()
         self.clear()
@@ -164,7 +166,7 @@ class CrystalLedger:
         if self._room < width:
             raise RuntimeError(f"add: wanted {width} slots, but only {self._room} are not glass, crystal or pinned")
         self._room -= width
-        if self._liquid_was_empty:
+        if self.strata.scarce:
             self.refresh_strata()
 
     def allocate(self, valid: Tensor) -> Tensor:
@@ -174,29 +176,28 @@ class CrystalLedger:
         """Register new experiences in slots int64[L, M], with crystallization c float32[L, 1 or M] (None: 0)."""
         self.tree.commit(slots, self.rule, self._columns, c)
         recording = slots.is_cuda and torch.cuda.is_current_stream_capturing()
-        if (c is not None or self._liquid_was_empty) and not recording:
+        if (c is not None or self.strata.scarce) and not recording:
             self.refresh_strata()
 
     def add_one(self, c: Tensor | None = None) -> int:
         if c is not None:
-            slots = self.allocate(torch.ones(1, 1, dtype=torch.bool))
+            slots = self.allocate(torch.ones(1, 1, dtype=torch.bool, device="cpu"))
             self.commit(slots, c)
             return int(slots)
         slot = int(self._queue_array[0, self._head_array[0]])
         self._head_array[0] += 1
         self.tree.commit_one(slot, self.rule, self._columns)
-        if self._liquid_was_empty:
+        if self.strata.scarce:
             self.refresh_strata()
         return slot
 
     def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
         exponent = annealed(self.is_exponent, self.params.is_steps, time)
-        return self.tree.sample(self.streams, self._strata.of(size, self.filled), self.filled, exponent, self.gate)
+        return self.tree.sample(self.streams, self.strata.of(size, self.filled), self.filled, exponent, self.gate)
 
     def refresh_strata(self) -> None:
-        """Recompute which phases batches are drawn from, after a phase may have become empty or non-empty."""
-        self._strata.refresh(self.filled)
-        self._liquid_was_empty = bool((self.filled[:, 0] == 0).any())
+        """Recompute how many samples of a batch come from each phase, after their sizes have changed."""
+        self.strata.refresh(self.filled)
 
     def update(self, slots: Tensor, magnitude: Tensor) -> None:
         self.tree.learn(slots, magnitude, self.rule)
@@ -233,7 +234,7 @@ class CrystalLedger:
         self.generation += (phase == EMPTY) & (self.phase != EMPTY)  # evicted
         self.tree.label[:, : self.slots] = phase - 1
         self.tree.rebuild()
-        self.filled.copy_(_counts(phase))
+        self.filled.copy_(counts(phase))
         self.rebuild_queue()
         self.refresh_strata()
 
@@ -271,27 +272,12 @@ class CrystalLedger:
     def forget_draws(self) -> None:
         self.tree.forget_draws()
 
+    def problems(self, state: Named, width: int) -> Problems:
+        return ledger_problems(state, self.slots)
+
     def check(self) -> None:
+        refuse(self.problems(self.tensors(), self.slots), AssertionError)
         self.tree.check()
-        phase = self.phase
-        counted = _counts(phase)
-        if bool((phase > CRYSTAL).any()) or not torch.equal(counted, self.filled.to(torch.int64)):
-            raise AssertionError(f"filled: {self.filled.tolist()} but the labels count {counted.tolist()}")
-        for name in ("c", "utility", "interference"):
-            values = getattr(self, name)
-            if not bool(((values >= 0) & (values <= 1)).all()):
-                raise AssertionError(f"{name}: outside [0, 1]")
-        if not torch.equal(self.tree.weight[:, : self.slots] > 0, phase != EMPTY):
-            raise AssertionError("weights: drawable slots and occupied slots differ")
-        place = torch.arange(self.slots, device=phase.device)
-        waiting = (place >= self.head[:, None]) & (place < self.tail[:, None])
-        if bool(((phase.gather(1, self.queue.to(torch.int64)) > LIQUID) & waiting).any()):
-            raise AssertionError("queue: lists glass or crystal")
-
-
-def _counts(phase: Tensor) -> Tensor:
-    """int64[L, 3]: slots that are liquid, glass, crystal."""
-    return torch.stack([(phase == p).sum(-1) for p in (LIQUID, GLASS, CRYSTAL)], -1)
 
 
 def since(updated: Tensor, now: Tensor) -> Tensor:

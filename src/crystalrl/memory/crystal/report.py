@@ -13,6 +13,7 @@ from crystalrl.dynamics import CRYSTAL, EMPTY, PHASES
 from crystalrl.memory.crystal.anchors import Anchors
 from crystalrl.memory.crystal.ledger import CrystalLedger
 from crystalrl.memory.crystal.snapshot import Plan
+from crystalrl.memory.crystal.summary import idle
 from crystalrl.memory.sampling.priority import annealed
 
 BINS = 10
@@ -24,7 +25,7 @@ class Consolidation:
 
     In `values`:
     liquid, glass, crystal                     experiences in each phase
-    …_share                                    share of the phase's capacity in use
+    …_share                                    share of the phase's capacity in use (liquid: above 1 if it borrows)
     c_mean_…, c_variance_…                     mean and variance of c in each phase (NaN: empty)
     utility, error                             means over all experiences
     to_glass, to_crystal, to_liquid, melted    moves between phases (melted: crystals that became glass or liquid)
@@ -68,7 +69,8 @@ def consolidation(
     on_cpu = dict(zip(values, table, strict=True))
     counts = histogram(ledger).cpu()
     seconds = {**plan.seconds, "apply": written_at - begun_at, "report": perf_counter() - written_at}
-    warnings = health(on_cpu, ledger.params.interference)
+    turns = plan.snapshot.consolidations + 1
+    warnings = idle(ledger, anchors, turns) + health(on_cpu, ledger.params.interference)
     return Consolidation(on_cpu, counts, seconds, warnings + plan.notes)
 
 
@@ -114,7 +116,7 @@ def loss_shares(ledger: CrystalLedger, exponent: Tensor, pull: Tensor) -> dict[s
     experience's anchors.
     """
     weight = ledger.tree.weight[:, : ledger.slots].to(torch.float64)
-    shares = torch.tensor(ledger.params.batch, dtype=torch.float64, device=weight.device) * (ledger.filled > 0)
+    shares = ledger.strata.fractions(ledger.filled)
     gate = ledger.gate.of(ledger.c)
     td, anchor = [], []
     for number in range(3):

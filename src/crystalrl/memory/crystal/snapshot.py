@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.dynamics import EMPTY
+from crystalrl.lanes import per_lane
 from crystalrl.memory.crystal.anchors import Anchors
 from crystalrl.memory.crystal.ledger import EVALUATED, CrystalLedger
 from crystalrl.memory.crystal.novelty import Grid, Visits
@@ -127,6 +128,13 @@ class Plan:
     """The new neighbour lists, if `CrystalMemory.plan` worked on a copy."""
 
 
+def lane_params(params: CrystalParams, lanes: int, device: torch.device) -> dict[str, Tensor]:
+    """The parameters that a consolidation reads lane by lane, float64[L, 1] each, unless they are None."""
+    names = ("alpha", "beta", "sigma", "leak", "melt", "settle", "w1", "w2", "w3", "Z")
+    given = {name: getattr(params, name) for name in names}
+    return {name: per_lane(name, value, lanes, device) for name, value in given.items() if value is not None}
+
+
 def take_snapshot(ledger: CrystalLedger, arena: AnyArena, shared: Shared, due: Tensor, clock: Clock) -> Snapshot:
     """A snapshot for a consolidation of the lanes due bool[L, 1]."""
     width = widths(ledger.reach, ledger.slots, shared.block)
@@ -161,7 +169,7 @@ def widths(reach: Tensor, slots: int, block: int) -> Tensor:
 
     A memory of at most one block: all slots. Otherwise: whole blocks up to the last occupied slot, reach int64[L].
     """
-    blocks = -(-reach.cpu() // block) if slots > block else torch.full((len(reach),), slots)
+    blocks = -(-reach.cpu() // block) if slots > block else torch.full((len(reach),), slots, device="cpu")
     return (blocks.clamp_min(1) * block).clamp_max(slots)
 
 

@@ -11,46 +11,76 @@ from torch import Tensor
 class BatchStrata:
     """The stratum of each position of a batch, for every batch size used so far.
 
-    `refresh` changes the tensors in place, because a recorded CUDA graph reads them.
+    A stratum gets its share, but at most `limit` draws per experience that it holds (None: no limit). `refresh` changes
+    the tensors in place, because a recorded CUDA graph reads them.
     """
 
-    def __init__(self, shares: tuple[float, float, float], split: str) -> None:
-        self._shares, self._split = shares, split
+    def __init__(self, shares: tuple[float, float, float], split: str, limit: float | None = None) -> None:
+        self._shares, self._split, self._limit = shares, split, limit
         self._by_size: dict[int, Tensor] = {}
+        self.scarce = True
+        """Whether one more liquid experience may change a batch, so that `refresh` is needed."""
 
     def of(self, size: int, filled: Tensor) -> Tensor:
         """uint8[L, size], liquid first; filled float64[L, 3] counts the experiences of each phase."""
         if size not in self._by_size:
             self._by_size[size] = self._places(size, filled)
+            self.scarce = True
         return self._by_size[size]
 
     def refresh(self, filled: Tensor) -> None:
-        """Recompute which phases take part, after a phase may have become empty or non-empty."""
+        """Recompute how many samples come from each phase, after their numbers of experiences have changed."""
         for size, places in self._by_size.items():
             places.copy_(self._places(size, filled))
+        enough = 0.0 if self._limit is None else max(self._by_size, default=0) / self._limit
+        self.scarce = bool((filled[:, 0] <= enough).any())
+
+    def fractions(self, filled: Tensor) -> Tensor:
+        """float64[L, 3]: how the largest batch drawn so far (before the first, one of 256) is shared."""
+        size = max(self._by_size, default=256)
+        return quotas(self._shares, self._split, size, filled, self._limit) / size
 
     def _places(self, size: int, filled: Tensor) -> Tensor:
-        upper = quotas(self._shares, self._split, size, filled > 0).cumsum(-1)
+        upper = quotas(self._shares, self._split, size, filled, self._limit).cumsum(-1)
         place = torch.arange(size, device=upper.device)
         return (place[None, :, None] >= upper[:, None, :]).sum(-1).to(torch.uint8)
 
 
-def quotas(shares: tuple[float, float, float], split: str, size: int, present: Tensor) -> Tensor:
-    """Samples of liquid, glass, crystal, int64[L, 3], that sum to `size`; only phases `present` bool[L, 3] get any.
+def quotas(
+    shares: tuple[float, float, float], split: str, size: int, filled: Tensor, limit: float | None = None
+) -> Tensor:
+    """Samples of liquid, glass, crystal, int64[L, 3], that sum to `size`; phases that hold nothing get none.
 
-    largest_remainder: shares of the present phases, scaled to sum to one. floor: Algorithm 2, ⌊.70B⌋, ⌊.25B⌋, ⌈.05B⌉
-    and the rest to liquid; the share of an absent phase goes to the first present one.
+    largest_remainder: shares of the present phases, scaled to sum to one and bounded by `limit` draws per experience.
+    floor: Algorithm 2, ⌊.70B⌋, ⌊.25B⌋, ⌈.05B⌉ and the rest to liquid; the share of an absent phase goes to the first
+    present one.
     """
+    present = filled > 0
     if split == "floor":
         return _floored(shares, size, present)
     wanted = torch.tensor(shares, dtype=torch.float64, device=present.device) * present
     lacking = wanted.sum(-1, keepdim=True) == 0
     wanted = torch.where(lacking, present.to(torch.float64), wanted)
     exact = wanted / wanted.sum(-1, keepdim=True).clamp_min(1e-300) * size
+    if limit is not None:
+        exact = _bounded(exact, filled * limit)
     whole = (exact + 1e-9).floor()
     missing = size - whole.sum(-1, keepdim=True)
     rank = (exact - whole).argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
     return (whole + (rank < missing)).to(torch.int64)
+
+
+def _bounded(exact: Tensor, bound: Tensor) -> Tensor:
+    """`exact` [L, 3] with the same sum, no entry above its bound: what exceeds one goes to the others, in proportion.
+
+    If the bounds are too small for that, all are raised in proportion.
+    """
+    size = exact.sum(-1, keepdim=True)
+    for _ in range(exact.shape[-1]):  # what the first gives away may push the second over its bound
+        free = torch.where(exact < bound, exact, 0.0)
+        excess = (exact - bound).clamp_min(0.0).sum(-1, keepdim=True)
+        exact = torch.minimum(exact, bound) + excess * free / free.sum(-1, keepdim=True).clamp_min(1e-300)
+    return exact * (size / exact.sum(-1, keepdim=True).clamp_min(1e-300))
 
 
 def _floored(shares: tuple[float, float, float], size: int, present: Tensor) -> Tensor:

@@ -20,7 +20,9 @@ from crystalrl.backends import backend_for
 from crystalrl.backends.alloc import zeros
 from crystalrl.backends.protocols import UNLABELLED, SlotColumns, TreeTensors
 from crystalrl.backends.torch_tree import bump
+from crystalrl.memory.sampling.checks import tree_problems
 from crystalrl.memory.sampling.priority import LossGate, PriorityRule
+from crystalrl.memory.storage.checks import refuse
 from crystalrl.random import Stream, Streams
 
 
@@ -124,10 +126,9 @@ class SumTree:
 
     def check(self) -> None:
         """Raise if a sum differs from a fresh build, a weight is negative or not finite, or a generation impossible."""
-        if not bool(torch.isfinite(self.weight).all()) or bool((self.weight < 0).any()):
-            raise AssertionError("draw weights: wanted finite and ≥ 0")
-        if bool((self.generations[..., 1] > self.generations[..., 0]).any()):
-            raise AssertionError("generations: a draw is newer than its slot")
+        refuse(tree_problems(self.tensors()), AssertionError)
+        if bool((self.weight[:, self.slots :] != 0).any()):
+            raise AssertionError("draw weights: wanted 0 for padding, got others")
         kept = self.sums.clone()
         self.rebuild()
         if not (torch.equal(kept, self.sums) if self._ordered else torch.allclose(kept, self.sums, rtol=1e-12)):

@@ -1,26 +1,36 @@
-"""Every checkable claim of the paper, with a verdict and evidence that is computed on demand."""
+"""Claims of the paper, with the place of each, a verdict, and evidence that is computed on demand."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from crystalrl.theory.claims import (
+    ablation_claims,
     architecture_claims,
+    capacity_claims,
+    cost_claims,
     experiment_claims,
     forgetting_claims,
     learning_claims,
+    operation_claims,
     physics_claims,
     sde_claims,
+    utility_claims,
 )
-from crystalrl.theory.claims.claim import VERDICTS, Claim, Verdict
+from crystalrl.theory.claims.claim import VERDICTS, Claim, Place, Verdict
 
 SECTIONS: dict[str, tuple[Claim, ...]] = {
     "The stochastic differential equation": sde_claims.CLAIMS,
     "Physics and discretisation": physics_claims.CLAIMS,
     "Forgetting and melting": forgetting_claims.CLAIMS,
+    "Utility and interference": utility_claims.CLAIMS,
     "Architecture and algorithms": architecture_claims.CLAIMS,
-    "Learning, capacity, allocation": learning_claims.CLAIMS,
-    "Experiments": experiment_claims.CLAIMS,
+    "Computing time and memory": cost_claims.CLAIMS,
+    "Contents, time scales, settings": operation_claims.CLAIMS,
+    "Error of Q-learning": learning_claims.CLAIMS,
+    "Capacity and allocation": capacity_claims.CLAIMS,
+    "Benchmarks": experiment_claims.CLAIMS,
+    "Ablation, sensitivity, interpretation": ablation_claims.CLAIMS,
 }
 
 
@@ -37,4 +47,4 @@ def with_evidence(verdict: Verdict | None = None) -> Iterator[tuple[str, Claim, 
                 yield section, claim, claim.evidence()
 
 
-__all__ = ["SECTIONS", "VERDICTS", "Claim", "Verdict", "count", "with_evidence"]
+__all__ = ["SECTIONS", "VERDICTS", "Claim", "Place", "Verdict", "count", "with_evidence"]

@@ -1,4 +1,4 @@
-"""Claims about buffers, algorithms, cost and their settings."""
+"""Claims about phases, sampling, learning rates and the three algorithms."""
 
 from __future__ import annotations
 
@@ -7,47 +7,56 @@ from math import ceil, floor
 
 import numpy as np
 
-from crystalrl.theory.claims.claim import DEFAULT, THRESHOLDS, Claim
-from crystalrl.theory.law import Crystallization
+from crystalrl.theory.claims.claim import DEFAULT, THRESHOLDS, Claim, Place
 from crystalrl.theory.paper import paper_learning_rate
-from crystalrl.theory.sizing import Thresholds, selectivity
+from crystalrl.theory.rates import Array
+from crystalrl.theory.sizing import selectivity
 
 EPISODE = 200
-TIMES = DEFAULT.time_to
+BATCH = np.array([0.70, 0.25, 0.05])
+"""Shares of a batch, liquid, glass and crystal (Algorithm 2)."""
+SLOTS = np.array([10, 5, 1]) / 16
+"""Shares of the capacity."""
 
 
 def _full_after() -> str:
-    climb = float(TIMES(0.7, 0.0)) * EPISODE
+    climb = float(DEFAULT.time_to(0.7, 0.0)) * EPISODE
     times = " and ".join(f"{climb + n / 16:,.0f} steps (N = {n:.0e})" for n in (1e5, 1e6))
-    return f"the crystal store is full after {times}"
+    return f"only liquid has a rule for overflow; the crystal store is full after {times}"
 
 
-def _everything_crystallises() -> str:
-    times = [float(Crystallization(utility=u, interference=0.0).time_to(0.7, 0.0)) for u in (0.5, 0.1, 0.01)]
-    return "I = 0: crystal after " + " / ".join(f"{t:.0f}" for t in times) + " consolidations for U = .5 / .1 / .01"
-
-
-def _rates_by_phase() -> str:
+def mean_learning_rates() -> tuple[float, float]:
+    """(1 − c)² averaged over the time in liquid and in glass, on a path from c = 0 at constant U and I = 0."""
     low, high = THRESHOLDS
     climb = -np.log1p(-np.array([low, high]))
     liquid = (1 - (1 - low) ** 2) / 2 / climb[0]
     glass = ((1 - low) ** 2 - (1 - high) ** 2) / 2 / (climb[1] - climb[0])
+    return float(liquid), float(glass)
+
+
+def _rates_by_phase() -> str:
+    liquid, glass = mean_learning_rates()
+    low, high = (float(paper_learning_rate(tau)) for tau in THRESHOLDS)
     return (
-        f"time averages: liquid {liquid:.3f}, glass {glass:.3f}; .49 and .09 are the maxima in glass and crystal; "
-        f"at c*: {float(paper_learning_rate(0.98039)):.1e}"
+        f"time averages: liquid {liquid:.3f}, glass {glass:.3f}; the maxima in glass and crystal are {low:.2f} and "
+        f"{high:.2f}; at c*: {float(paper_learning_rate(DEFAULT.stationary().mean)):.1e}"
     )
+
+
+def crystal_share(c: float) -> float:
+    """Share of the update that crystals with state c contribute, if all TD errors are of one size."""
+    rates: Array = np.array([*mean_learning_rates(), float(paper_learning_rate(c))])
+    return float(BATCH[2] * rates[2] / np.sum(BATCH * rates))
 
 
 def _crystal_gradient() -> str:
-    share = np.array([0.70, 0.25, 0.05]) * np.array(
-        [0.715, 0.235, float(paper_learning_rate(DEFAULT.stationary().mean))]
-    )
-    return f"the 5 % crystals in a batch contribute {share[2] / share.sum():.1e} of the update"
+    new, old = crystal_share(THRESHOLDS[1]), crystal_share(DEFAULT.stationary().mean)
+    return f"crystals, 5 % of a batch, contribute {old:.1e} of the update at c*, and at most {new:.1%} (c = τ_C)"
 
 
 def _replay_frequency() -> str:
-    per_item = np.array([0.70, 0.25, 0.05]) / (np.array([10, 5, 1]) / 16)
-    return "draws per item at full capacity: " + " / ".join(f"{v:.2f}" for v in per_item)
+    per_item = BATCH / SLOTS
+    return "share of a batch 70 / 25 / 5 %; draws per item at full capacity " + " / ".join(f"{v:.2f}" for v in per_item)
 
 
 def _batch_split() -> str:
@@ -62,213 +71,156 @@ def _counter_reset() -> str:
     return f"mean time to eviction at Ī = .1: {(p**-n - 1) / (1 - p):.1e} if reset, {n / p:.0f} if never reset"
 
 
-def _raw_utility() -> str:
+def _two_exponents() -> str:
+    text, algorithm = 10**0.6, 10**0.4
     return (
-        "with unscaled |δ| and α = .05: glass in one step for U > "
-        + f"{0.3 / 0.05:.0f}, crystal for U > {0.7 / 0.05:.0f}, overshoot for U > {1 / 0.05:.0f}"
+        f"a tenfold TD error is drawn {text:.2f}× as often from liquid with ν = .6 (text), {algorithm:.2f}× with .4 "
+        f"(Alg. 2); from glass {10**1.0:.0f}× by |δ|√c (text), {algorithm:.2f}× by |δ|^ν√c (Alg. 2)"
     )
 
 
-def _novelty() -> str:
-    time = float(Crystallization(utility=0.3, interference=0.0).time_to(0.7, 0.0))
+def _targets() -> str:
+    kept = 0.995**1000
+    return f"soft rate .005: after 1000 steps only {kept:.1%} of the old target is left for a hard copy to replace"
+
+
+def lowest_kept(room: Array, alpha: float = DEFAULT.alpha) -> Array:
+    """Utility below which a liquid store of this many slots evicts before glass, if the lowest utility goes first.
+
+    For utilities spread evenly over [0, 1] and one arrival per step: ∫ from the result to 1 of the time to glass,
+    k/U with k = −ln(1−τ_L)·episode/α, equals the room.
+    """
+    k = -np.log1p(-THRESHOLDS[0]) * EPISODE / alpha
+    return np.asarray(np.exp(-room / k))
+
+
+def _eviction() -> str:
+    room = SLOTS[0] * np.array([1e4, 1e5])
+    queue, lowest = selectivity(DEFAULT.alpha, THRESHOLDS[0], EPISODE, room), lowest_kept(room)
     return (
-        f"n(s, a) = 1 for every continuous pair: N = e^(−1/50) = {np.exp(-1 / 50):.2f}, so U ≥ .3 and everything "
-        f"crystallizes within {time:.0f} consolidations"
+        f"N = 1e4: FIFO evicts U < {queue[0]:.3f} before glass, lowest-U only U < {lowest[0]:.3f}; N = 1e5: "
+        f"{queue[1]:.3f} and {lowest[1]:.0e}"
     )
 
 
-def _exists() -> str:
-    return f"with 500 neighbours and a chance of 1 % per neighbour, P[I = 1] = {1 - 0.99**500:.3f}"
-
-
-def _negative_utility() -> str:
-    return (
-        f"U = −1 gives drift {0.05 * -1:.2f} at c = 0: c leaves [0, 1] and the equation is ill-posed; the "
-        "library rejects U < 0"
-    )
-
-
-def _forward_passes() -> str:
-    small, large = 2 * 1e5 / EPISODE, 2 * 1e6 / EPISODE
-    return (
-        f"forward passes per step: {small:.0f} (N = 1e5) or {large:.0f} (N = 1e6), against 3072 for an update of 256: "
-        f"{small / 3072:.0%} – {large / 3072:.0%}"
-    )
-
-
-def _rebuild() -> str:
-    return (
-        f"the paper's own table: rebuild .5 s of {0.5 + 8.2:.1f} s; amortised at N = 1e5: {0.85 / EPISODE * 1e3:.2f} "
-        "ms per step"
-    )
-
-
-def _memory() -> str:
-    tuple_bytes = 4 * (39 + 4 + 1 + 39 + 1)
-    return (
-        f"a Meta-World tuple takes {tuple_bytes} B: 1e6 of them {tuple_bytes * 1e6 / 1e6:.0f} MB; N is 1e6 in "
-        "one place, 1e5 in another"
-    )
-
-
-def _overhead() -> str:
-    return f"5 B × 1e6 = 5 MB; the index copy adds {1e6 * 39 * 4 / 1e6:.0f} MB, and U, δ, age are not counted"
-
-
-def _monitoring() -> str:
-    phases = Crystallization(interference=0.0).contents(1.0, Thresholds(), 1.0)
-    return (
-        f"steady-state means: liquid {phases.mean[0]:.3f}, glass {phases.mean[1]:.3f}, crystal → "
-        f"{DEFAULT.stationary().mean:.2f}"
-    )
-
-
-def _flat() -> str:
-    spreads = [np.sqrt(Crystallization(sigma=s).stationary().variance) for s in (0.005, 0.02)]
-    return f"the stationary std is {spreads[0]:.4f} at the default σ; a larger σ raises it ({spreads[1]:.4f} at .02)"
-
-
-def _utilisation() -> str:
-    inflow = Crystallization().contents(EPISODE, Thresholds(), 0.0).number
-    return f"by Little's law liquid holds {inflow[0]:.0f} at U = .5, not 62 500; 6.3 % exceeds the hard cap of 6.25 %"
-
-
-def _turnover() -> str:
-    return (
-        f"at .3 % per task, {0.997**45:.1%} of the store is from tasks ≤ 5 after task 50; {6250 * 0.003:.0f} "
-        "new crystals per task (N = 1e5)"
-    )
-
-
-def _selectivity() -> str:
-    values = selectivity(0.05, 0.3, EPISODE, 0.625 * np.array([1e4, 1e5, 1e6]))
-    return (
-        "utility below which a FIFO liquid store evicts before glass: "
-        + " / ".join(f"{v:.4f}" for v in values)
-        + " (N = 1e4/1e5/1e6)"
-    )
-
-
-def _timescales() -> str:
-    t = TIMES([0.3, 0.7, 0.95], 0.0)
-    return (
-        f"L→G {t[0] * EPISODE:,.0f}, G→C after {t[1] * EPISODE:,.0f}, .95 after {t[2] * EPISODE:,.0f} steps: "
-        f"ratio 1 : {(t[1] - t[0]) / t[0]:.2f}, never 1 : 10"
-    )
-
-
-def _early() -> str:
-    half, full = (float(Crystallization(utility=u).time_to(0.8, 0.0)) * EPISODE for u in (0.5, 1.0))
-    return f"c > .8 after {half:,.0f} steps at U = .5, {full:,.0f} at U = 1"
-
-
-def _presets() -> str:
-    moderate, slow = 0.05 / EPISODE, 0.01 * 5 / 5000
-    return f"α·Δt per step: {moderate:.1e} against {slow:.1e}, {moderate / slow:.0f}× slower, not 5×"
+def _fisher() -> str:
+    rng = np.random.default_rng(0)
+    fisher, optimum, theta = rng.random((50, 1000)), rng.standard_normal((50, 1000)), rng.standard_normal(1000)
+    separate = (fisher * (theta - optimum)).sum(axis=0)
+    running = fisher.sum(axis=0) * theta - (fisher * optimum).sum(axis=0)
+    same = bool(np.abs(separate - running).max() < 1e-12)
+    return f"gradient of 50 penalties = gradient from two running sums of size |θ|, to 1e-12: {same}"
 
 
 CLAIMS = (
     Claim(
-        "Alg. 1, capacities",
-        "three bounded buffers",
+        Place(
+            "Alg. 1, capacities", "II", 195, "AMC uses fixed-size buffers", ((905, r"\While{$|\mathcal{B}_L|>N_L$}"),)
+        ),
+        "three buffers of fixed size",
         "underspecified",
         _full_after,
         "a capacity and an eviction rule for every phase",
     ),
     Claim(
-        "Utility and crystals",
-        "only useful experiences crystallize",
-        "false",
-        _everything_crystallises,
-        "with I = 0 utility sets only the speed: select by admission, or add a leak",
-    ),
-    Claim(
-        "Table phases, rates",
+        Place("Table phases, rates", "IV-B", 862, r"Eff.\ learning rate"),
         "effective rates ~.5 (glass), ~.09 (crystal)",
         "false",
         _rates_by_phase,
         "these are maxima, not typical values",
     ),
     Claim(
-        "eq. eta",
-        "crystals still contribute to learning at a low rate",
+        Place(
+            "Protected data",
+            "VIII-A",
+            1608,
+            "which buffered experiences are sufficiently stable to constrain future learning",
+        ),
+        "crystals constrain future learning",
         "false",
         _crystal_gradient,
         "a minimum weight, or anchors",
     ),
     Claim(
-        "Table phases, replay",
+        Place("Table phases, replay", "IV-B", 863, "Replay frequency & High & Medium & Low"),
         "replay frequency high / medium / low",
-        "false",
+        "conditional",
         _replay_frequency,
-        "glass and crystal are drawn equally often per item",
+        "true of the share of a batch; per item, glass = crystal",
     ),
-    Claim("Alg. 2, split", "⌊.7B⌋ + ⌊.25B⌋ + ⌈.05B⌉ = B", "conditional", _batch_split, "largest-remainder rounding"),
     Claim(
-        "Alg. 1, counter",
-        "consecutive interference leads to eviction",
+        Place("Alg. 2, split", "IV-D", 922, r"sample $\lfloor 0.70B\rfloor$ from"),
+        "⌊.7B⌋ + ⌊.25B⌋ + ⌈.05B⌉ = B",
+        "conditional",
+        _batch_split,
+        "largest-remainder rounding",
+    ),
+    Claim(
+        Place(
+            "Alg. 1, counter", "IV-A", 829, "consecutive consolidation steps.", ((902, r"Increment $\mathrm{cnt}_i$"),)
+        ),
+        "consecutive interference leads to eviction; Algorithm 1 never resets the counter",
         "underspecified",
         _counter_reset,
         "a saturating counter, reset at I = 0",
     ),
     Claim(
-        "Utility in [0, 1]",
-        "δ enters unscaled; single spikes do not crystallize",
-        "false",
-        _raw_utility,
-        "scale |δ| into [0, 1]",
-    ),
-    Claim(
-        "eq. nov", "counts measure novelty", "underspecified", _novelty, "count visits to grid cells, or use distances"
-    ),
-    Claim(
-        "eq. interf",
-        "one contradicting neighbour flags interference",
+        Place(
+            "Sampling weights",
+            "IV-A",
+            817,
+            r"($\nu=0.6$, same exponent as PER",
+            (
+                (824, r"Sampling weight $P(e_i)\propto|\delta_i|\sqrt{c_i}$"),
+                (920, r"IS exponent $\nu=0.4$"),
+                (925, r"w.p.\ $\propto|\delta_i|^\nu\sqrt{c_i}$"),
+            ),
+        ),
+        "one exponent ν, one weight per phase",
         "underspecified",
-        _exists,
-        "a majority of newer neighbours",
+        _two_exponents,
+        "two exponents, priority and importance",
     ),
-    Claim("Safe RL", "negative utility forces crystallization", "false", _negative_utility, "U in [0, 1]"),
     Claim(
-        "Complexity",
-        "15 % wall-clock overhead",
-        "unverifiable",
-        _forward_passes,
-        "consolidate a rotating slice with its own Δt",
+        Place(
+            "Alg. 2 and 3, targets",
+            "IV-E",
+            976,
+            r"Hard-update: $\phi^-\leftarrow\phi$",
+            ((944, r"Soft-update target network:"),),
+        ),
+        "soft (Alg. 2) and hard (Alg. 3) target updates",
+        "underspecified",
+        _targets,
+        "one rule",
     ),
-    Claim("kNN table", "at 1e6 the rebuild dominates with 8.7 s", "false", _rebuild, "the queries dominate"),
-    Claim("Memory size", "380 MB against 1000 MB", "underspecified", _memory, "state N and bytes per tuple"),
-    Claim("Memory overhead", "about 5 MB for 1e6 experiences", "conditional", _overhead, "count every column"),
     Claim(
-        "Monitoring, means",
-        "liquid mean .25–.35 is healthy",
+        Place(
+            "Liquid eviction",
+            "VIII-B",
+            1640,
+            "rapid encoding, FIFO eviction, full learning-rate plasticity",
+            (
+                (818, r"Eviction: lowest-$U_i$ experience"),
+                (864, r"Retention policy & Utility-FIFO"),
+            ),
+        ),
+        "FIFO here, lowest U in Alg. 1, 'Utility-FIFO' in Table phases",
+        "underspecified",
+        _eviction,
+        "lowest utility first",
+    ),
+    Claim(
+        Place(
+            "EWC, memory",
+            "VIII-A",
+            1613,
+            "EWC must maintain $K$ Fisher matrices",
+            ((162, r"the constraint matrix grows with task count"),),
+        ),
+        "EWC must keep K Fisher matrices",
         "false",
-        _monitoring,
-        "impossible in steady state with τ_L = .3",
+        _fisher,
+        "the penalties add up to one quadratic form (online EWC)",
     ),
-    Claim("Monitoring, flatness", "std < .05 means that σ is too large", "false", _flat, "std grows with σ"),
-    Claim("Utilisation", "6.3 / 31.1 / 62.6 % of capacity", "unverifiable", _utilisation, "law.contents"),
-    Claim(
-        "Turnover",
-        ".3 % of crystals leave per task",
-        "unverifiable",
-        _turnover,
-        "implies a store that is frozen after task 5",
-    ),
-    Claim(
-        "Eviction by utility",
-        "low-utility experiences are evicted before they crystallize",
-        "conditional",
-        _selectivity,
-        "selectivity(...) for a FIFO liquid store",
-    ),
-    Claim(
-        "Table bio",
-        "1k / 10k / 50k steps, proportional to biology",
-        "false",
-        _timescales,
-        "law.time_to × steps per consolidation",
-    ),
-    Claim("Meta-World text", "c > .8 within about 10k steps", "conditional", _early, "only at U near 1"),
-    Claim("Table impl", "navigation consolidates 5× slower", "false", _presets, "compare α·Δt per environment step"),
 )

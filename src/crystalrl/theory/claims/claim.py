@@ -1,4 +1,4 @@
-"""One claim of the paper: what it says, whether it holds, the computed evidence, and what to use instead."""
+"""One claim of the paper: where it stands, whether it holds, the computed evidence, and what to use instead."""
 
 from __future__ import annotations
 
@@ -22,11 +22,38 @@ THRESHOLDS = (0.3, 0.7)
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where the paper says it. `tests/theory/claims/test_claims.py` compares places with the paper's source."""
+
+    name: str
+    """Theorem, equation, table or topic; unique. Theorems and equations go by their LaTeX labels."""
+    section: str
+    """Number of the section as printed, such as "III-D", or "Abstract"."""
+    line: int
+    """Line of the LaTeX source on which the quote begins."""
+    quote: str
+    """At most twelve words of the source."""
+    also: tuple[tuple[int, str], ...] = ()
+    """Further lines with their quotes: where the paper repeats or contradicts it."""
+
+    @property
+    def label(self) -> str:
+        """Name, section and lines, for tables."""
+        lines = f"line{'s' if self.also else ''} " + ", ".join(str(line) for line, _ in self.quotes)
+        place = [self.name] if self.name.startswith(self.section) else [self.name, self.section]
+        return ", ".join([*place, lines])
+
+    @property
+    def quotes(self) -> tuple[tuple[int, str], ...]:
+        """All lines with their quotes."""
+        return ((self.line, self.quote), *self.also)
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """A claim of the paper with its verdict."""
 
-    where: str
-    """Place in the paper; unique."""
+    place: Place
     says: str
     """The claim, paraphrased."""
     verdict: Verdict

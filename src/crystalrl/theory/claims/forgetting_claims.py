@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import optimize
 
-from crystalrl.theory.claims.claim import Claim, contradicted
+from crystalrl.theory.claims.claim import Claim, Place, contradicted
 from crystalrl.theory.law import Crystallization
 from crystalrl.theory.paper import paper_explicit_bound, paper_primary_bound
 
@@ -21,21 +21,21 @@ def _primary_range() -> str:
     bound, truth = float(paper_primary_bound(law.rates, 0.3)), float(law.forgetting(0.1, 0.3, 0.31).below)
     inside = contradicted(0.05)
     held = float(inside.forgetting(5000, 0.3, 0.71).below) / float(paper_primary_bound(inside.rates, 0.3))
-    return f"c0 = .31, T = .1, σ = .05: exact {truth:.3f} > bound {bound:.3f}; within its range the ratio is {held:.2f}"
+    broken = f"τ_C = .305, c0 = .31, T = .1, σ = .05: exact {truth:.3f} > bound {bound:.3f}"
+    return f"{broken}; within its range the ratio is {held:.2f}"
 
 
 def _explicit() -> str:
     law, times = contradicted(0.05), np.array([1000.0, 5000.0, 50_000.0])
-    truth, bound = law.forgetting(times, 0.3, 0.71).below, paper_explicit_bound(law.rates, times, 0.3, 0.71)
-    return "; ".join(f"T = {t:.0f}: exact {p:.4f}, bound {b:.1e}" for t, p, b in zip(times, truth, bound, strict=True))
+    truth, bound = law.forgetting(times, 0.3, 0.71), paper_explicit_bound(law.rates, times, 0.3, 0.71)
+    rows = [f"T = {t:.0f}: exact {p:.4f}, bound {b:.1e}" for t, p, b in zip(times, truth.below, bound, strict=True)]
+    ours = (truth.sub_gaussian[1], truth.cantelli[1], truth.comparison[1])
+    return "; ".join(rows) + "; ours at 5000: {:.3f} (sub-Gaussian), {:.3f} (Cantelli), {:.4f} (I_τ/I_c0)".format(*ours)
 
 
-def _replacement() -> str:
-    result = contradicted(0.05).forgetting(5000, 0.3, 0.71)
-    return (
-        f"U = .05, T = 5000: exact {float(result.below):.4f}; sub-Gaussian {float(result.sub_gaussian):.3f}, Cantelli "
-        f"{float(result.cantelli):.3f}, I_τ/I_c0 {float(result.comparison):.4f}"
-    )
+def _step_four() -> str:
+    edge = optimize.brentq(lambda x: (1 - np.exp(-x)) ** 2 - x * np.exp(-x), 0.1, 2.0)
+    return f"fails for x = λT < {edge:.4f}: at λ = .03, for T < {edge / 0.03:.0f} consolidations"
 
 
 def _one_in_ten_thousand() -> str:
@@ -88,88 +88,130 @@ def _drift() -> str:
 def _melting() -> str:
     edge = 0.005 * 0.7 / (0.05 * 0.3)
     powers = [float(contradicted(u).log10_mean_first_passage(0.7, 0.95)) for u in (0.3, 0.5)]
-    times = f"10^{powers[0]:.1f} (U = .3), 10^{powers[1]:.0f} (U = .5)"
-    return f"permanent I = 1 melts only U < {edge:.4f}; mean time to τ_C: {times}"
-
-
-def _counter() -> str:
     law = contradicted(0.0)
-    times = law.time_to([0.7, 0.3], 0.98)
-    state = float(law.mean(20.0, 0.98))
-    reached = f"τ_C after {times[0]:.0f}, τ_L after {times[1]:.0f}"
-    return f"U = 0 from c = .98: {reached}; the counter evicts at 20, where c = {state:.3f}"
+    times, state = law.time_to([0.7, 0.3], 0.98), float(law.mean(20.0, 0.98))
+    slow = f"mean time to τ_C 10^{powers[0]:.1f} (U = .3), 10^{powers[1]:.0f} (U = .5)"
+    fast = f"U = 0 from c = .98: τ_C after {times[0]:.0f}, τ_L after {times[1]:.0f}"
+    return f"I = 1 for ever melts only U < {edge:.4f}; {slow}; {fast}, but the counter evicts at 20, c = {state:.3f}"
 
 
-def _certificate() -> str:
-    return f"under I = 1, c* ≤ {contradicted(1.0).stationary().mean:.3f} even at U = 1: .95 is out of reach"
+MOVES = (("liquid", "glass"), ("glass", "crystal"), ("glass", "liquid"))
+"""The transfers of Algorithm 1."""
+
+
+def reachable(phase: str) -> set[str]:
+    """The phases that Algorithm 1 can move an experience to from here, in any number of consolidations."""
+    found = {phase}
+    while new := {to for source, to in MOVES if source in found} - found:
+        found |= new
+    return found - {phase}
+
+
+def _back_to_glass() -> str:
+    time = float(contradicted(0.7 / 3).mean_first_passage(0.65, 0.7))
+    return (
+        f"by Algorithm 1 glass becomes {' or '.join(sorted(reachable('glass')))}, crystal {len(reachable('crystal'))} "
+        f"other phases; with a band of .05, a crystal at c* = τ_C would leave after {time:.0e} consolidations"
+    )
 
 
 CLAIMS = (
     Claim(
-        "eq. forget_poincare",
+        Place("eq. forget_poincare", "III-E", 618, r"This bound is \emph{uniform in $T$}"),
         "P[c(T) < τ_L] ≤ σ²/(8λ(c*−τ_L)²)",
         "false",
         _primary,
         "law.forgetting; holds if c* > τ_L and (c0 ≥ c* or (c*−c0)/(c*−τ_L) ≤ .514)",
     ),
     Claim(
-        "eq. forget_poincare, range",
-        "valid for every crystallized start",
+        Place("eq. forget_poincare, range", "III-E", 608, r"Let $c_i(0)=c_0\in(\tau_C,1)$ (already crystallized)"),
+        "valid for every start above τ_C",
         "conditional",
         _primary_range,
-        "holds for τ_L = .3, τ_C = .7; not for τ_C = .5",
+        "holds for τ_L = .3, τ_C = .7 if c* > τ_L; not for τ_C near τ_L",
     ),
     Claim(
-        "eq. forget_bound",
+        Place("eq. forget_bound", "III-E", 622, "(Supplementary $T$-explicit bound.)"),
         "P[c(T) < τ_L] ≤ exp(−2λ(c0−τ_L)²/σ²T)·e^(−λT/2)",
         "false",
         _explicit,
-        "it tends to 0, the exact value to I_τL(A, B); law.forgetting",
+        "it tends to 0, the exact value to I_τL(A, B); law.forgetting has three valid bounds",
     ),
     Claim(
-        "Thm forgetting, replacement",
-        "(ours) three valid bounds",
-        "true",
-        _replacement,
-        "smallest of exp(−4λ(m−τ)²/σ²(1−e^(−2λT))), v/(v+(m−τ)²), I_τ/I_c0",
+        Place("Thm forgetting, step 4", "III-E", 671, r"Using $(1-e^{-x})^2\ge xe^{-x}$ for $x=\lambda_i T>0$"),
+        "(1−e^(−x))² ≥ x·e^(−x) for x > 0",
+        "conditional",
+        _step_four,
+        "needs a long enough T",
     ),
     Claim(
-        "Forgetting, 50 000 steps",
+        Place(
+            "Forgetting, 50 000 steps", "VIII-D", 1687, "per-experience forgetting probability is less than $10^{-4}$"
+        ),
         "P < 1e-4 for tasks under 50 000 steps",
         "false",
         _one_in_ten_thousand,
         "it depends on U: law.forgetting(T, τ, c0).certain flags c* < τ",
     ),
     Claim(
-        "Forgetting, rule",
+        Place("Forgetting, rule", "VIII-D", 1699, r"setting $\tau_C\ge0.7$ and $\sigma\le0.01$"),
         "τ_C ≥ .7 and σ ≤ .01 guarantee P < 1e-4",
         "false",
         _sigma_rule,
         "a condition on U, not on σ",
     ),
-    Claim("Forgetting, derivation", "1e-4 follows from the bounds", "false", _own_bound, "law.forgetting"),
-    Claim("Forgetting, meaning", "P[c(T) < τ_L] measures forgetting", "conditional", _ever, "law.forgetting(...).ever"),
-    Claim("Appendix, factors", "both factors are negligible", "false", _appendix, "only the wrong factor is small"),
     Claim(
-        "Discussion, pessimism",
-        "the bound ignores the positive drift",
+        Place("Forgetting, derivation", "VIII-D", 1698, "both bounds provide actionable guarantees"),
+        "1e-4 follows from the bounds",
+        "false",
+        _own_bound,
+        "law.forgetting",
+    ),
+    Claim(
+        Place(
+            "Forgetting, name",
+            "VIII-D",
+            1683,
+            "provides an exponential bound on the probability of catastrophic forgetting",
+        ),
+        "P[c(T) < τ_L] is called the probability of forgetting",
+        "conditional",
+        _ever,
+        "it looks at time T only: law.forgetting(...).ever",
+    ),
+    Claim(
+        Place("Appendix, factors", "App. B", 2014, "both factors are negligible"),
+        "both factors of eq. forget_bound are negligible",
+        "false",
+        _appendix,
+        "only the wrong factor is small",
+    ),
+    Claim(
+        Place(
+            "Forgetting, pessimism",
+            "VIII-D",
+            1691,
+            "domination and is pessimistic because it ignores the positive drift",
+        ),
+        "eq. forget_bound ignores the positive drift",
         "false",
         _drift,
         "it uses the drift, but wrongly",
     ),
     Claim(
-        "Selective melting",
-        "interference dissolves crystals into glass",
-        "false",
+        Place(
+            "Selective melting", "VIII-A", 1622, r"the decrystallization term $\beta c_i I_i$ dissolves the experience"
+        ),
+        "interference dissolves crystals",
+        "conditional",
         _melting,
-        "only for U < βτ_C/(α(1−τ_C)); raise β, or use another melting rule",
+        "needs U < βτ_C/(α(1−τ_C)), and an eviction limit above 67",
     ),
     Claim(
-        "Alg. 1, eviction counter",
-        "crystals melt before they are evicted",
+        Place("Alg. 1, transfers", "VIII-A", 1623, "back into the glass phase, where it can be revised"),
+        "a dissolved crystal goes back to glass",
         "false",
-        _counter,
-        "set the limit above 67",
+        _back_to_glass,
+        "Algorithm 1 has no such move: add one below τ_C − .05",
     ),
-    Claim("Safe RL, certificate", "c > .95 certifies safety", "false", _certificate, "c says nothing about the policy"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crystalrl.theory.claims.claim import DEFAULT, Claim, contradicted
+from crystalrl.theory.claims.claim import DEFAULT, Claim, Place, contradicted
 from crystalrl.theory.law import Crystallization
 from crystalrl.theory.paper import paper_gibbs_weight
 from crystalrl.theory.rates import Rates
@@ -49,6 +49,15 @@ def _u_shape() -> str:
     )
 
 
+def _sides() -> str:
+    law = Crystallization(alpha=0.0006, beta=0.0004, sigma=0.05, utility=1.0, interference=1.0)
+    low, high = law.stationary().shapes or (0.0, 0.0)
+    share = law.occupancy()
+    return (
+        f"A = {low:.2f}, B = {high:.2f}, both < 1: crystal {share.crystal:.0%} of the time, liquid {share.liquid:.0%}"
+    )
+
+
 def _small_sigma() -> str:
     limit = min(np.sqrt(2 * DEFAULT.rates.gain), np.sqrt(2 * DEFAULT.rates.loss))
     return f"the bound on σ is {limit:.4f} at the defaults and 0 for every experience with I = 0"
@@ -81,7 +90,8 @@ def _clip() -> str:
 
 
 def _relaxation_time() -> str:
-    return f"1/λ = {1 / DEFAULT.rates.rate:.1f} at Ū = .5; 20 only for U = 1, I = 0"
+    full, half = (1 / Crystallization(utility=u).rates.rate for u in (1.0, 0.5))
+    return f"1/λ = {full:.1f} at U = 1, {half:.1f} at Ū = .5"
 
 
 def euler_mean_error(rates: Rates) -> float:
@@ -100,59 +110,80 @@ def _one_percent() -> str:
 
 
 CLAIMS = (
-    Claim("Prop. grad_flow", "drift = −D_L F′ and noise = √(2D_L)", "true", _langevin, "law.potential(c).langevin"),
     Claim(
-        "Prop. grad_flow, Gibbs",
+        Place("Prop. grad_flow", "III-F", 748, r"which is exactly the drift in \eqref{eq:sde}"),
+        "drift = −D_L F′ and noise = √(2D_L)",
+        "true",
+        _langevin,
+        "law.potential(c).langevin",
+    ),
+    Claim(
+        Place("Prop. grad_flow, Gibbs", "III-F", 716, "Its unique stationary distribution is the Gibbs measure"),
         "e^(−F) is the Beta density",
         "false",
         _gibbs,
         "p ∝ e^(−F)/D_L: law.potential(c).gibbs",
     ),
     Claim(
-        "Quasi-potential",
+        Place(
+            "Quasi-potential", "III-F", 688, "potential is the quasi-potential of Freidlin--Wentzell large-deviation"
+        ),
         "F is the Freidlin–Wentzell quasi-potential",
         "conditional",
         _quasi,
-        "V = σ²[F(c) − F(c*)]: law.potential(c).quasi",
+        "up to scale and offset, V = σ²[F(c) − F(c*)]: law.potential(c).quasi",
     ),
     Claim(
-        "Potential landscape",
-        "minima at the two absorbing ends; noise escapes local optima",
+        Place("Potential landscape", "III-F", 699, "correspond to the two absorbing-boundary regimes"),
+        "F has minima at the two absorbing ends",
         "false",
         _one_minimum,
         "strictly convex for A, B > 0: no bistability",
     ),
     Claim(
-        "Phase interpretation",
+        Place("Phase interpretation", "III-F", 769, "U-shaped (bimodal) when $A_i<1$ or $B_i<1$"),
         "U-shaped when A < 1 or B < 1",
         "false",
         _u_shape,
         "U-shaped iff both are < 1; an interior mode needs both > 1",
     ),
     Claim(
-        "Choice of σ",
+        Place("Phase interpretation, sides", "III-F", 769, "The crystal-dominant regime requires $A_i>1$"),
+        "crystals dominate only if A > 1, liquid only if B > 1",
+        "false",
+        _sides,
+        "the larger of A and B decides",
+    ),
+    Claim(
+        Place("Choice of σ", "III-F", 773, "ensures the Beta distribution is unimodal and concentrated near"),
         "σ far below min(√2αŪ, √2βĪ) keeps the law unimodal",
         "conditional",
         _small_sigma,
         "never satisfiable for experiences without interference",
     ),
     Claim(
-        "Prop. disc_error, strong",
+        Place("Prop. disc_error, strong", "III-G", 780, "The Euler--Maruyama update satisfies strong order $1/2$"),
         "strong order ½",
         "conditional",
         _strong_order,
         "needs A, B ≥ 1; lower where the ends are hit",
     ),
     Claim(
-        "Prop. disc_error, clipping",
+        Place("Prop. disc_error, clipping", "III-G", 796, r"introduces $O((\Delta t)^{3/2})$ error per step"),
         "clipping costs O(Δt^1.5) per step",
         "false",
         _clip,
         "the matched Beta step: exact mean and variance, never clipped",
     ),
-    Claim("Relaxation time", "1/λ ≈ 20 steps at the defaults", "false", _relaxation_time, "1/(αU + βI)"),
     Claim(
-        "Prop. disc_error, weak",
+        Place("Relaxation time", "III-G", 801, "the mean relaxation time is"),
+        "1/λ ≈ 20 steps for α = .05",
+        "conditional",
+        _relaxation_time,
+        "needs U = 1; in general 1/(αU + βI)",
+    ),
+    Claim(
+        Place("Prop. disc_error, weak", "III-G", 803, r"achieves $<1\%$ weak-order error"),
         "Δt = 1 gives under 1 % weak error",
         "conditional",
         _one_percent,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from crystalrl.theory import moments
-from crystalrl.theory.claims.claim import DEFAULT, THRESHOLDS, Claim, contradicted
+from crystalrl.theory.claims.claim import DEFAULT, THRESHOLDS, Claim, Place, contradicted
 from crystalrl.theory.fluctuations import CorrelationTimes, Fluctuation
 from crystalrl.theory.law import Crystallization
 from crystalrl.theory.paper import paper_averaging_error, paper_uniform_variance_bound, paper_variance_bound
@@ -37,11 +37,21 @@ def _inward() -> str:
 
 def _absorption() -> str:
     times = [float(Crystallization(utility=u, interference=0.0).absorption_time(0.0)) for u in (1.0, 0.5, 0.1)]
-    return "I = 0: c = 1 is reached after " + " / ".join(f"{t:.1f}" for t in times) + " consolidations (U = 1/.5/.1)"
+    mean = " / ".join(f"{t:.1f}" for t in times)
+    hit = 1 - float(NO_INTERFERENCE.cdf(1 - 1e-15, 300.0, 0.0))
+    return (
+        f"I = 0: c = 1 is reached after {mean} consolidations on average (U = 1/.5/.1); by 300 with P = {hit:.5f} at .5"
+    )
 
 
-def _hit_by_300() -> str:
-    return f"P[c(300) = 1 | U = .5, I = 0] = {1 - NO_INTERFERENCE.cdf(1 - 1e-15, 300.0, 0.0):.5f}, not 0"
+def _hit() -> str:
+    law = Crystallization(sigma=0.05)
+    limit = law.stationary()
+    shapes = limit.shapes or (0.0, 0.0)
+    time = float(law.mean_first_passage(1.0, limit.mean))
+    return (
+        f"σ = .05: B = {shapes[1]:.1f}, and from c* the end c = 1 is reached after {time:.0f} consolidations on average"
+    )
 
 
 def _averaging() -> str:
@@ -126,99 +136,117 @@ def _second_inequality() -> str:
 
 CLAIMS = (
     Claim(
-        "Thm wellposed (i)",
+        Place("Thm wellposed (i)", "III-C", 312, "has a unique strong solution"),
         "a unique strong solution exists from every start",
         "true",
         _uniqueness,
-        "use Yamada–Watanabe: the cited theorem needs Lipschitz diffusion, but √(c(1−c)) is only ½-Hölder",
+        "the proof needs Yamada–Watanabe: √(c(1−c)) is only ½-Hölder, the cited theorem asks for Lipschitz",
     ),
     Claim(
-        "Thm wellposed (ii)",
-        "[0, 1] is invariant because the drift points strictly inward",
+        Place("Thm wellposed (ii)", "III-C", 314, "The interval $[0,1]$ is positively invariant"),
+        "[0, 1] is invariant",
         "true",
         _inward,
-        "drift ≥ 0 at 0 and ≤ 0 at 1 suffices; it is not strict if U = 0 or I = 0",
+        "drift ≥ 0 at 0 and ≤ 0 at 1 suffices; it is not 'strictly inward' if U = 0 or I = 0",
     ),
     Claim(
-        "Thm wellposed, proof",
-        "both ends are entrance boundaries, never reached",
+        Place(
+            "Thm wellposed, proof", "III-C", 340, r"Both boundaries are \emph{entrance boundaries} in the Feller sense"
+        ),
+        "both ends are entrance boundaries, reached with probability 0",
         "false",
         _absorption,
         "shape ≥ 1 entrance, in (0, 1) regular, 0 exit (absorbing): law.stationary().lower / .upper",
     ),
     Claim(
-        "Thm stationary, proof",
-        "the process stays away from both ends",
-        "false",
-        _hit_by_300,
-        "law.cdf with its atom; law.absorption_time",
-    ),
-    Claim(
-        "Prop. averaging",
+        Place("Prop. averaging", "III-D", 398, r"In our setting, $\varepsilon\approx1/5000$"),
         "fluctuating U and I may be replaced by their averages, error 2e-4",
         "false",
         _averaging,
         "depending on the correlation time: law.independent_moments, law.effective_diffusion, law.frozen",
     ),
     Claim(
-        "Assumption ergodic",
-        "the averaging error is negligible compared with the noise",
+        Place("Prop. averaging, size", "III-D", 400, "This is negligible for the stationary distribution analysis"),
+        "the averaging error is negligible for the stationary law",
         "false",
         _fluctuation_against_noise,
         "D_eff(c) = σ²c(1−c) + 2τ_Uα²Var(U)(1−c)² + 2τ_Iβ²Var(I)c²",
     ),
     Claim(
-        "Thm fp",
+        Place("Thm fp", "III-D", 418, "evolves on the slow crystallization timescale as"),
         "the density solves the Fokker–Planck equation",
         "conditional",
         _density,
         "needs constant rates, zero flux and A, B > 0; it describes one experience, not the population",
     ),
-    Claim("Thm stationary", "σ > 0 gives a unique Beta(A, B)", "conditional", _beta, "needs A, B > 0 as well"),
     Claim(
-        "Thm stationary, convergence",
+        Place("Thm stationary", "III-D", 455, r"The Fokker--Planck equation \eqref{eq:fp} admits a unique stationary"),
+        "σ > 0 gives a unique Beta(A, B)",
+        "conditional",
+        _beta,
+        "needs A, B > 0 as well",
+    ),
+    Claim(
+        Place("Thm stationary, proof", "III-D", 475, "pushed away from each endpoint and never reaches them"),
+        "with Ū, Ī > 0 neither end is ever reached",
+        "conditional",
+        _hit,
+        "needs A, B ≥ 1; σ = .05 is a value of Table sensitivity",
+    ),
+    Claim(
+        Place(
+            "Thm stationary, convergence", "III-D", 519, r"near the stationary mean), giving exponential convergence"
+        ),
         "L¹ convergence at some exponential rate",
         "conditional",
         _gap,
         "eigenvalues nλ + n(n−1)σ²/2; law.relaxation gives the cut-off",
     ),
     Claim(
-        "Cor. occupancy",
+        Place(
+            "Cor. occupancy", "III-D", 526, r"fraction of time a \emph{single} experience $e_i$ spends in each phase"
+        ),
         "phase shares are incomplete Beta functions",
         "conditional",
         _occupancy,
-        "needs A, B > 0 and phases decided by c alone; buffers with hysteresis differ",
+        "needs phases decided by c alone; buffers with hysteresis differ",
     ),
     Claim(
-        "Thm exp_conv (i, ii)",
+        Place("Thm exp_conv (i, ii)", "III-E", 574, r"This is a linear ODE with decay rate $\lambda_i$"),
         "the mean converges at rate λ",
         "true",
         _mean,
-        "exact, not only a bound; needs U + I > 0",
+        "exact, not only a bound",
     ),
     Claim(
-        "Remark rm_verified",
-        "c itself converges to c* almost surely",
+        Place(
+            "Remark rm_verified",
+            "V-A",
+            1032,
+            r"$c_i(t)\to c_i^*$ a.s.",
+            ((72, "convergence of individual crystallization states to their fixed points"),),
+        ),
+        "c itself converges to c*, almost surely",
         "false",
         _almost_sure,
         "only the mean converges; c is ergodic unless σ = 0, I = 0 or U = 0",
     ),
     Claim(
-        "Thm exp_conv (iii), equation",
+        Place("Thm exp_conv (iii), equation", "III-E", 581, "(iii) Variance dynamics."),
         "the variance solves the stated equation",
         "true",
         _variance_equation,
         "law.variance solves it exactly",
     ),
     Claim(
-        "Thm exp_conv (iii), first bound",
+        Place("Thm exp_conv (iii), first bound", "III-E", 560, r"\operatorname{Var}[c_i(t)]\le"),
         "Var ≤ σ²c*(1−c*)(1−e^(−2λt))/2λ",
         "false",
         _first_inequality,
         "law.variance; the bound needs c0 ≥ c* ≥ ½ or c0 ≤ c* ≤ ½",
     ),
     Claim(
-        "Thm exp_conv (iii), second bound",
+        Place("Thm exp_conv (iii), second bound", "III-E", 601, r"Since $v(0)\le1/4$ (variance of"),
         "Var ≤ σ²/8λ for every start",
         "conditional",
         _second_inequality,
