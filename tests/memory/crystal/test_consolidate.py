@@ -287,3 +287,14 @@ def test_a_plan_from_before_a_load_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="before a load"):
         memory.apply(planned)
     assert_same_state(other.state_dict(), memory.state_dict())
+
+
+def test_after_a_clear_a_plan_from_before_writes_nothing_and_the_memory_stays_sound() -> None:
+    memory = lived(PRESETS["anchored"])
+    feed(memory, 5, seed=7)
+    planned = memory.plan(with_output)
+    memory.clear()
+    memory.apply(planned)
+    memory.check()
+    assert len(memory) == 0
+    assert int(memory.steps) == 0
