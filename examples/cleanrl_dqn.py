@@ -85,7 +85,7 @@ class Agent:
         self.optimizer.zero_grad()
         loss_of(q, error, batch).backward()
         self.optimizer.step()
-        memory.update(batch.index, error)  # memory
+        memory.update(batch, error)  # memory
         for slow, fast in zip(self.target.parameters(), self.q.parameters(), strict=True):
             slow.data.lerp_(fast.data, self.args.target_rate)
 

@@ -94,7 +94,7 @@ class Agent(nn.Module):
             optimizer.zero_grad()  # the actor first: its loss also reaches the critics, cleared here
             loss.backward()
             optimizer.step()
-        memory.update(batch.index, error.abs().mean(1))  # memory
+        memory.update(batch, error.abs().mean(1))  # memory
         for slow, fast in zip(self.targets.parameters(), self.critics.parameters(), strict=True):
             slow.data.lerp_(fast.data, self.args.target_rate)
 

@@ -160,8 +160,7 @@ memory/crystal/memory.py::CrystalMemory.sample
     memory/storage/batches.py::_delivered
     memory/storage/batches.py::_send
 memory/base.py::ReplayMemory.update
-  memory/base.py::ReplayMemory._checked_update
-    memory/crystal/ledger.py::CrystalLedger.holds
+  memory/crystal/ledger.py::CrystalLedger.occupied
   memory/crystal/ledger.py::CrystalLedger.update
 """,
         concrete="memory/crystal/memory.py::CrystalMemory",
@@ -170,6 +169,7 @@ memory/base.py::ReplayMemory.update
 memory/crystal/anchors.py::Anchors
 # the input, checked; which slots may be overwritten
 memory/crystal/inputs.py
+memory/updates.py
 memory/crystal/write_order.py
 """,
     ),

@@ -50,7 +50,7 @@ for kind, memory in memories.items():
                 values = getattr(batch, name)
                 assert values.dtype == torch.float32, (kind, name, values.dtype)
                 seen.update(values.numpy().tobytes())
-            memory.update(batch.index, batch.reward)
+            memory.update(batch, batch.reward)
         if memory.due:
             memory.consolidate(lambda batch: Evaluation(batch.reward, {"q": batch.obs}))
     memory.end_episode()

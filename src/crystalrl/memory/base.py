@@ -21,9 +21,10 @@ from crystalrl.memory.storage.external import AnyArena, ExternalArena
 from crystalrl.memory.storage.header import CheckpointError, refuse_sparse, understand
 from crystalrl.memory.storage.layout import Layout
 from crystalrl.memory.storage.nstep import NStep
-from crystalrl.memory.storage.pack import Packer, unmasked
+from crystalrl.memory.storage.pack import Packer
 from crystalrl.memory.storage.spec import StorageOptions, StorageSpec, from_spaces
 from crystalrl.memory.stored import StoredMemory, restored
+from crystalrl.memory.updates import checked_update
 from crystalrl.random import Streams
 from crystalrl.types import ArrayLike, Batch, Evaluate, Transition
 
@@ -169,8 +170,9 @@ class ReplayMemory(StoredMemory, complete=False):
     def sample(self, size: int) -> Batch:
         """Draw `size` experiences per lane, with replacement."""
         self._refuse_size(size)
-        slots, weight = self.ledger.draw(size, self.time)
-        return gather_batch(self.arena, slots, weight, to=self.deliver, squeeze=self.spec.lanes is None)
+        slots, weight, ticket = self.ledger.draw(size, self.time)
+        squeeze = self.spec.lanes is None
+        return gather_batch(self.arena, slots, weight, to=self.deliver, squeeze=squeeze, ticket=ticket)
 
     def _refuse_size(self, size: int) -> None:
         if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
@@ -183,31 +185,20 @@ class ReplayMemory(StoredMemory, complete=False):
         self._filled = True  # experiences are replaced, not removed: no need to check again until `clear`
 
     @exclusive
-    def update(self, index: Tensor, td_error: ArrayLike) -> None:
-        """Report the TD errors (signed or absolute) of drawn experiences: index and td_error [L, B] or [B].
+    def update(self, drawn: Batch | ArrayLike, td_error: ArrayLike) -> None:
+        """Report TD errors (signed or absolute) [L, B] or [B] of a drawn batch, or of slots given as integers.
 
-        An entry whose slot was rewritten since it was drawn is skipped.
+        Entries of a batch whose slot was rewritten or emptied since the draw are skipped, however many batches are
+        outstanding. Plain slots stand for what they hold now, and must hold an experience.
         """
-        slots, magnitude = self._checked_update(index, td_error)
-        self.ledger.update(slots, magnitude)
-
-    def _checked_update(self, index: Tensor, td_error: ArrayLike) -> tuple[Tensor, Tensor]:
-        """Slots int64[L, B] and |td| float32[L, B], checked."""
-        slots = torch.as_tensor(unmasked("index", index), device=self.device)
-        error = torch.as_tensor(unmasked("td_error", td_error), device=self.device).detach()
-        dims = 1 if self.spec.lanes is None else 2
-        if slots.dim() != dims or (dims == 2 and slots.shape[0] != self.lanes) or error.shape != slots.shape:
-            wanted = "[B]" if dims == 1 else f"[{self.lanes}, B]"
-            got = f"{tuple(slots.shape)} and {tuple(error.shape)}"
-            raise ValueError(f"update: wanted index and td_error of the same shape {wanted}, got {got}")
-        whole = slots.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-        if not whole or not error.is_floating_point():
-            raise TypeError(f"update: wanted an integer index and float td_error, got {slots.dtype} and {error.dtype}")
-        inner, error = slots.to(torch.int64).view(self.lanes, -1), error.reshape(self.lanes, -1)
-        magnitude = self.backend.writes.magnitude(error, inner, self.capacity, self.packer.corrupt)
-        if self.backend.on_host and not self.ledger.holds(inner):
+        slots, error, ticket = checked_update(self.spec, self.device, drawn, td_error)
+        plain = ticket is None and (self.ledger.learns or not isinstance(drawn, Batch))
+        if plain and not self.backend.on_host:
+            slots = torch.where(self.ledger.occupied(slots), slots, -1)  # told at the next check
+        magnitude = self.backend.writes.magnitude(error, slots, self.capacity, self.packer.corrupt)
+        if plain and self.backend.on_host and not bool(self.ledger.occupied(slots).all()):
             raise ValueError("index: wanted slots that hold an experience, got empty ones (from before a clear?)")
-        return inner, magnitude
+        self.ledger.update(slots, magnitude, ticket)
 
     @exclusive
     def consolidate(self, evaluate: Evaluate) -> Any:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from crystalrl.lanes import PerLane, lane_values, per_lane
 from crystalrl.memory.base import ReplayMemory
-from crystalrl.memory.ledger import RingLedger
+from crystalrl.memory.ledger import Draw, RingLedger
 from crystalrl.memory.sampling.checks import tree_problems
 from crystalrl.memory.sampling.priority import PriorityRule, annealed
 from crystalrl.memory.sampling.sum_tree import SumTree
@@ -51,6 +51,8 @@ class PrioritizedParams:
 class PrioritizedLedger(RingLedger):
     """Draw weights in a sum tree. Invariant: a slot has a positive weight exactly if it is occupied."""
 
+    learns = True
+
     def __init__(self, lanes: int, slots: int, streams: Streams, params: PrioritizedParams) -> None:
         super().__init__(lanes, slots, streams)
         device, self.params = streams.device, params
@@ -75,21 +77,21 @@ class PrioritizedLedger(RingLedger):
         self.tree.commit_one(slot, self.rule)
         return slot
 
-    def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, size: int, time: Tensor) -> Draw:
         if self._stratum.shape[1] != size:
             self._stratum = torch.zeros(self.lanes, size, dtype=torch.uint8, device=self.max_priority.device)
         beta = annealed(self.beta, self.params.is_steps, time)
-        return self.tree.sample(self.streams, self._stratum, self._occupied(), beta)
+        return Draw(*self.tree.sample(self.streams, self._stratum, self._filled_slots(), beta))
 
-    def _occupied(self) -> Tensor:
+    def _filled_slots(self) -> Tensor:
         """float64[L, 1]: number of occupied slots."""
         if not self.backend.on_host:
             return self.count[:, None].to(torch.float64)
         self._filled_array[:, 0] = np.minimum(self._number, self.slots)
         return self._filled
 
-    def update(self, slots: Tensor, magnitude: Tensor) -> None:
-        self.tree.learn(slots, magnitude, self.rule)
+    def update(self, slots: Tensor, magnitude: Tensor, ticket: Tensor | None) -> None:
+        self.tree.learn(slots, magnitude, self.rule, ticket)
 
     def tensors(self) -> dict[str, Tensor]:
         return {**super().tensors(), "highest": self.max_priority, **self.tree.tensors()}

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.memory.base import ReplayMemory
-from crystalrl.memory.ledger import CountedLedger
+from crystalrl.memory.ledger import CountedLedger, Draw
 from crystalrl.memory.storage.checks import Named, Problems, between
 from crystalrl.memory.storage.spec import StorageOptions, StorageSpec
 from crystalrl.random import Stream, Streams
@@ -121,7 +121,7 @@ class ReservoirLedger(CountedLedger):
             recent[number % window] = slot
         return slot
 
-    def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, size: int, time: Tensor) -> Draw:
         uniform = self.streams.uniform(Stream.DRAW, size)
         recent, reserved = self.filled
         share = torch.where(reserved > 0, round(self.params.recent_batch * size), size)
@@ -129,7 +129,8 @@ class ReservoirLedger(CountedLedger):
         from_recent = torch.arange(size, device=uniform.device) < share[:, None]
         new = self.recent.gather(1, _scaled(uniform, recent[:, None]))
         old = self.reserved.gather(1, _scaled(uniform, reserved[:, None]))
-        return torch.where(from_recent, new, old), torch.ones(uniform.shape, dtype=torch.float32, device=uniform.device)
+        weight = torch.ones(uniform.shape, dtype=torch.float32, device=uniform.device)
+        return Draw(torch.where(from_recent, new, old), weight)
 
     def tensors(self) -> dict[str, Tensor]:
         return {**super().tensors(), "recent": self.recent, "reserved": self.reserved}

@@ -100,7 +100,7 @@ class StoredMemory(ABC):
     @exclusive
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Load `state`. Raises CheckpointError, with nothing changed, if it does not fit or is not a possible state."""
-        own = self._tensors()
+        own, state = self._tensors(), checkpoint.without_draws(state)
         if set(state) != set(own):
             odd = sorted(map(str, set(state) ^ set(own)))
             raise CheckpointError(

@@ -30,8 +30,8 @@ def test_without_crystallization_it_is_prioritized_replay(preset: str) -> None:
         one, other = memory.sample(8), plain.sample(8)
         assert_same_batch(one, replace(other, anchor=one.anchor))
         error = rng.normal(size=8)
-        memory.update(one.index, error)
-        plain.update(other.index, error)
+        memory.update(one, error)
+        plain.update(other, error)
 
     for transition in stream(90):
         assert int(memory.add(transition)) == int(plain.add(transition))
@@ -204,7 +204,7 @@ def test_with_c_zero_every_batch_is_that_of_a_uniform_memory() -> None:
         one, two = ours.sample(32), uniform.sample(32)
         for name in ("obs", "action", "reward", "next_obs", "discount", "weight"):
             assert torch.equal(getattr(one, name), getattr(two, name)), name
-        ours.update(one.index, torch.rand(32))
+        ours.update(one, torch.rand(32))
         if ours.due:
             ours.consolidate(lambda batch: torch.rand(len(batch.reward)))
             consolidations += 1

@@ -13,6 +13,7 @@ from crystalrl.dynamics import EMPTY
 from crystalrl.lanes import per_lane
 from crystalrl.memory.crystal.checks import counts, ledger_problems
 from crystalrl.memory.crystal.write_order import write_order
+from crystalrl.memory.ledger import Draw
 from crystalrl.memory.sampling.priority import LossGate, PriorityRule, annealed
 from crystalrl.memory.sampling.strata import BatchStrata
 from crystalrl.memory.sampling.sum_tree import SumTree
@@ -43,6 +44,7 @@ class CrystalLedger:
     be written, in order: free ones, then liquid by utility, then liquid not yet evaluated by age.
     """
 
+    learns = True
     c: Tensor
     """float32[L, N]: crystallization."""
     utility: Tensor
@@ -73,7 +75,7 @@ class CrystalLedger:
         self._writes = backend_for(device).writes
         self.caps = params.caps(slots)
         self.tree = SumTree(lanes, slots, len(WEIGHTING), device)
-        self.generation = self.tree.generations[:, :slots, 0]
+        self.generation = self.tree.generation[:, :slots]
         """int32[L, N]: increases when a slot is written or its experience evicted."""
         self.number = torch.zeros(lanes, dtype=torch.int64, device=device)
         self.max_priority = torch.ones(lanes, dtype=torch.float32, device=device)
@@ -191,16 +193,16 @@ class CrystalLedger:
             self.refresh_strata()
         return slot
 
-    def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
-        exponent = annealed(self.is_exponent, self.params.is_steps, time)
-        return self.tree.sample(self.streams, self.strata.of(size, self.filled), self.filled, exponent, self.gate)
+    def draw(self, size: int, time: Tensor) -> Draw:
+        exponent, strata = annealed(self.is_exponent, self.params.is_steps, time), self.strata.of(size, self.filled)
+        return Draw(*self.tree.sample(self.streams, strata, self.filled, exponent, self.gate))
 
     def refresh_strata(self) -> None:
         """Recompute how many samples of a batch come from each phase, after their sizes have changed."""
         self.strata.refresh(self.filled)
 
-    def update(self, slots: Tensor, magnitude: Tensor) -> None:
-        self.tree.learn(slots, magnitude, self.rule)
+    def update(self, slots: Tensor, magnitude: Tensor, ticket: Tensor | None) -> None:
+        self.tree.learn(slots, magnitude, self.rule, ticket)
 
     def rewrite(self, columns: Mapping[str, Tensor], phase: Tensor, due: Tensor, generation: Tensor) -> Tensor:
         """Write the columns [L, W] and phases uint8[L, W] that a consolidation planned for the lanes due bool[L, 1].
@@ -244,9 +246,8 @@ class CrystalLedger:
         self.flags.scatter_(1, slots, flags | PINNED if pinned else flags & ~PINNED)
         self.rebuild_queue()
 
-    def holds(self, slots: Tensor) -> bool:
-        """Whether every slot is occupied, or was when it was drawn (then `update` skips it)."""
-        return self.tree.holds(slots)
+    def occupied(self, slots: Tensor) -> Tensor:
+        return self.tree.labelled(slots)
 
     def _own(self) -> dict[str, Tensor]:
         named = {f"slot.{name}": wide[:, : self.slots] for name, wide in self._wide.items()}

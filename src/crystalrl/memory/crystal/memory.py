@@ -170,10 +170,10 @@ class CrystalMemory(StoredCrystals, ReplayMemory):
     def sample(self, size: int) -> Batch:
         """Draw `size` experiences per lane, with replacement: shares by phase, with anchors."""
         self._refuse_size(size)
-        slots, weight = self.ledger.draw(size, self.time)
+        slots, weight, ticket = self.ledger.draw(size, self.time)
         anchors = self.anchors.at(slots, self.ledger.c, self.ledger.flags)
         squeeze = self.spec.lanes is None
-        return gather_batch(self.arena, slots, weight, to=self.deliver, squeeze=squeeze, anchors=anchors)
+        return gather_batch(self.arena, slots, weight, to=self.deliver, squeeze=squeeze, ticket=ticket, anchors=anchors)
 
     @property
     def due(self) -> bool:

@@ -24,6 +24,8 @@ from crystalrl.memory.storage.checks import booleans, refuse
 from crystalrl.memory.storage.header import CheckpointError, parse
 
 VERSION = 2
+GENERATION = "slot.claims"
+"""Name of the slots' generations, int32[L, N]."""
 _BLANK = "0" * 64
 _CHECKSUM = re.compile(rb'"checksum":"([0-9a-f]{64})"')
 _CHUNK = 1 << 22
@@ -170,6 +172,15 @@ def _verified(source: Path, file: IO[bytes]) -> tuple[dict[str, Any], dict[str, 
         raise CheckpointError(f"{source}: damaged ({error})") from error
     except CheckpointError as error:
         raise CheckpointError(f"{source}: {error}") from error
+
+
+def without_draws(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The state with generations [L, N]. Earlier versions wrote [L, N, 2]: also the generation of the last draw."""
+
+    def paired(name: str, value: object) -> bool:
+        return str(name).endswith(GENERATION) and isinstance(value, Tensor) and value.shape[2:] == (2,)
+
+    return {name: value[..., 0] if paired(name, value) else value for name, value in state.items()}
 
 
 def refuse_other(name: str, own: Tensor, given: object) -> None:
