@@ -22,6 +22,8 @@ from tests.memory.crystal import test_machines as crystal
 
 LIFE = 200
 """Operations per life."""
+WITH_OWN_RATES = ("paper", "anchored", "default")
+"""Cases of which lanes may have rates of their own."""
 LANES = (None, None, 1, 3)
 """Lanes of a memory; None, the usual case, twice as often."""
 
@@ -42,7 +44,7 @@ def classic_life(rng: random.Random) -> Any:
 def crystal_life(rng: random.Random) -> Any:
     lanes, case = rng.choice(LANES), rng.choice(list(crystal.CASES))
     fields = {"lanes": lanes, "envs": rng.choice((1, 2)), "n_step": rng.choice((1, 1, 3))}
-    own_rates = lanes == 3 and rng.random() < 0.5
+    own_rates = lanes == 3 and case in WITH_OWN_RATES and rng.random() < 0.5
     return machine(Planning, params=crystal.CASES[case], per_lane=own_rates, **fields)()
 
 
@@ -56,7 +58,7 @@ def life(make: Any, prepared: Path, number: int, size: int, rng: random.Random) 
             done.append(name)
             operations += count
     except (Exception, pytest.fail.Exception) as error:
-        what = f"life {number}, after {', '.join(done[-5:])}, {error.__notes__[0]}: {error!r}"
+        what = f"life {number}, after {', '.join(done[-5:])}, {' '.join(getattr(error, '__notes__', ['in build']))}: {error!r}"
         return Verdict(held=operations, broken=(what[:800],))
     finally:
         made.teardown()

@@ -42,8 +42,7 @@ class Planning(Machine):
     def apply_late(self, theta: float, seed: int, count: int) -> None:
         """Operations between plan and apply; then back to where the twin is."""
         evaluate, rng, memory = critic(theta)[0], np.random.default_rng(seed), self.memory
-        memory.save(self.file)
-        self.saved = None  # the file of the twin is gone
+        self.save()
         planned = memory.plan(evaluate)
         done = [self.between(str(rng.choice(BETWEEN)), rng, evaluate) for _ in range(count)]
         before, births = memory.state_dict(), held(memory)
@@ -58,8 +57,7 @@ class Planning(Machine):
             assert all(mine <= now for mine, now in zip(pinned, held(memory), strict=True))
             assert all(now <= mine for mine, now in zip(births, held(memory), strict=True))
         memory.check()
-        memory.load(self.file)
-        self.indices = []
+        self.load(fresh=False)
 
     def between(self, what: str, rng: np.random.Generator, evaluate: Any) -> str:
         """One operation on the memory alone; the name of what was done."""
