@@ -4,6 +4,10 @@ Start with `Crystallization`; `design` turns `Requirements` into parameters. Nee
 hot path.
 """
 
+from crystalrl.packages import require
+
+require("crystalrl.theory", "scipy", extra="theory")
+
 from crystalrl.theory.covering import Covering, covering, value_error_bound
 from crystalrl.theory.finite_volume import Evolution, Options
 from crystalrl.theory.fluctuations import CorrelationTimes, Fluctuation, Mixture

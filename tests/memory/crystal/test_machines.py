@@ -28,6 +28,19 @@ IN_MEMORY = Path("/dev/shm")  # where syncing a file costs nothing
 FAST = {"sigma": 0.1, "Z": 5.0, "k": 3}
 CASES: dict[str, CrystalParams] = {
     "paper": CrystalParams.paper(**FAST, alpha=0.5, beta=0.3, tau_evict=2, epsilon=1.6, every=12),
+    "paper, scaled": CrystalParams.paper(
+        **FAST,
+        alpha=0.4,
+        beta=0.3,
+        epsilon=1.6,
+        delta_t=0.5,
+        w1=0.7,
+        spare=0.2,
+        scale="q95",
+        importance="phase",
+        raw_distance=False,
+        novelty="grid",
+    ),
     "anchored": CrystalParams.anchored(**FAST, alpha=0.6, time_unit=6, epsilon=1.2, delta_r=0.7, gate=3.0),
     "default": CrystalParams.repaired(
         **FAST, alpha=0.4, beta=0.3, time_unit=6, every=10, tau_evict=2, epsilon=1.5, leak=0.01
@@ -287,8 +300,11 @@ class Machine(RuleBasedStateMachine):
         np.testing.assert_allclose(ledger.tree.weight[lane, slots].numpy(), weights, rtol=2e-4)
         for name, anchor in self.memory.anchors.items():
             for slot, item in zip(slots, items, strict=True):
-                if item.evaluated:
-                    np.testing.assert_allclose(anchor[lane, slot].numpy(), item.anchors[name], rtol=1e-3, atol=1e-4)
+                if (
+                    item.evaluated
+                ):  # how far an anchor follows depends on c's sixth root: tiny c, known to 1e-5, say little
+                    atol = 1e-4 if item.c > 0.01 else 0.05
+                    np.testing.assert_allclose(anchor[lane, slot].numpy(), item.anchors[name], rtol=1e-3, atol=atol)
 
     def compare_slots(self, got: torch.Tensor, wanted: list[list[list[int]]]) -> None:
         array = torch.tensor(wanted)
@@ -317,7 +333,7 @@ def test_memory_agrees_with_its_twin_after_every_operation(case: str, lanes: int
     "case",
     [
         "automatic scales", "novelty by neighbours", "slices", "slices by call", "one buffer", "anchored, random value",
-        "anchored, warm backup",
+        "anchored, warm backup", "paper, scaled",
     ],
 )  # fmt: skip
 def test_other_choices_agree_with_their_twin_too(case: str) -> None:
