@@ -90,12 +90,12 @@ def save(disk: Disk, number: int, rng: random.Random) -> None:
 
 def run(disk: Disk, number: int, rng: random.Random) -> None:
     """A study that ends with an error goes on when there is room again."""
-    out = disk.folder / f"run-{number}"
+    out, study = disk.folder / f"run-{number}", disk.study
     with limited(rng.randrange(100_000)):
-        os.waitpid(killed_studies.start(disk.study.table, out), 0)
-    status = os.waitpid(killed_studies.start(disk.study.table, out), 0)[1]
+        os.waitpid(killed_studies.start(study.table, out), 0)
+    status = os.waitpid(killed_studies.start(study.table, out), 0)[1]
     assert status == 0, f"could not be resumed: status {status}"
-    assert tables(out) == disk.study.tables, "other tables"
+    assert tables(out) == study.tables, "other tables"
     shutil.rmtree(out)
 
 
