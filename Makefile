@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup check format test test-all bench demo clean
+.PHONY: setup check format test test-all chaos bench demo clean
 
 setup: $(STAMP)
 
@@ -30,7 +30,11 @@ test: setup check
 	$(BIN)/pytest -m 'not slow' -n $(WORKERS)
 
 test-all: setup check
-	$(BIN)/pytest -n $(WORKERS)
+	CRYSTALRL_CHAOS=quick $(BIN)/pytest -n $(WORKERS)
+
+chaos: setup
+	$(BIN)/pytest tests/chaos -m slow -n $(WORKERS)
+	$(BIN)/python -m tests.chaos render
 
 bench: setup
 	$(BIN)/python -m benchmarks run memory --json runs/benchmark-memory.json

@@ -482,7 +482,7 @@ class CrystalTwin:
                 gain, loss = gain * (1 - item.interference), loss + self.p.melt * item.interference
             item.c = float(f32(self._step(slot, item.c, gain, loss, dt)))
             item.updated = now
-            follow = 1 - (1 - (1 - item.c) ** 2) ** dt
+            follow = 1 - (item.c * (2 - item.c)) ** dt
             for name in self.kappa:
                 old = item.anchors.get(name)
                 new = output[slot][name]

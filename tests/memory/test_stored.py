@@ -157,6 +157,14 @@ def test_tensors_of_other_widths_are_refused() -> None:
     assert refused_or_usable("crystal", state)
 
 
+def test_tensors_with_exchanged_names_are_refused_before_a_memory_is_built(tmp_path: Path) -> None:
+    state = dict(STATES["crystal"])
+    state["ledger.slot.label"], state["ledger.tail"] = state["ledger.tail"], state["ledger.slot.label"]
+    checkpoint.write(tmp_path / "m", MEMORIES["crystal"]._header(), state)
+    with pytest.raises(CheckpointError):
+        load_memory(tmp_path / "m")
+
+
 def test_what_is_not_a_tensor_is_refused() -> None:
     for odd in (None, 3, np.zeros(1), torch.zeros(1, device="meta"), torch.zeros(1).to_sparse()):
         assert refused_or_usable("uniform", {**STATES["uniform"], "memory.time": odd})  # type: ignore[dict-item]

@@ -22,7 +22,7 @@ from crystalrl.memory.storage.nstep import NStep
 from crystalrl.memory.storage.spec import StorageSpec, storage_to_json
 from crystalrl.random import Streams
 
-UNBUILDABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, MemoryError, RuntimeError)
+UNBUILDABLE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, MemoryError, RuntimeError)
 """Raised by a constructor that is given odd parameters."""
 
 

@@ -143,6 +143,19 @@ def test_only_what_has_settled_crystallizes() -> None:
     assert float(gained[::2].min()) > 3 * float(gained[1::2].max())
 
 
+def test_an_anchor_of_hardly_any_crystallization_follows_as_the_formula_says() -> None:
+    """In float32, (1 − c)² is 1 here; a sixth of a unit of time makes that visible."""
+    c = 1e-8
+    params = CrystalParams(**STILL, alpha=0.0, kappa=1.0, time_unit=6, settle=None, clock="steps")
+    memory = memory_of(8, params, anchor={"q": (2,)})
+    feed(memory, 1, crystallization=c)
+    memory.consolidate(lambda batch: Evaluation(torch.zeros(batch.reward.shape), {"q": torch.zeros_like(batch.obs)}))
+    feed(memory, 1, seed=1)
+    memory.consolidate(lambda batch: Evaluation(torch.zeros(batch.reward.shape), {"q": torch.ones_like(batch.obs)}))
+    follow = 1 - (2 * c) ** (1 / 6)
+    torch.testing.assert_close(memory.anchors["q"][0, 0], torch.full((2,), follow, dtype=torch.float32))
+
+
 def test_neighbours_are_found_in_full_precision_whatever_the_process_has_chosen() -> None:
     seen: list[str] = []
 
@@ -332,3 +345,14 @@ def test_a_plan_from_before_a_load_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="before a load"):
         memory.apply(planned)
     assert_same_state(other.state_dict(), memory.state_dict())
+
+
+def test_after_a_clear_a_plan_from_before_writes_nothing_and_the_memory_stays_sound() -> None:
+    memory = lived(PRESETS["anchored"])
+    feed(memory, 5, seed=7)
+    planned = memory.plan(with_output)
+    memory.clear()
+    memory.apply(planned)
+    memory.check()
+    assert len(memory) == 0
+    assert int(memory.steps) == 0

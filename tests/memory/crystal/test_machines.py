@@ -300,8 +300,11 @@ class Machine(RuleBasedStateMachine):
         np.testing.assert_allclose(ledger.tree.weight[lane, slots].numpy(), weights, rtol=2e-4)
         for name, anchor in self.memory.anchors.items():
             for slot, item in zip(slots, items, strict=True):
-                if item.evaluated:
-                    np.testing.assert_allclose(anchor[lane, slot].numpy(), item.anchors[name], rtol=1e-3, atol=1e-4)
+                if (
+                    item.evaluated
+                ):  # how far an anchor follows depends on c's sixth root: tiny c, known to 1e-5, say little
+                    atol = 1e-4 if item.c > 0.01 else 0.05
+                    np.testing.assert_allclose(anchor[lane, slot].numpy(), item.anchors[name], rtol=1e-3, atol=atol)
 
     def compare_slots(self, got: torch.Tensor, wanted: list[list[list[int]]]) -> None:
         array = torch.tensor(wanted)

@@ -80,7 +80,8 @@ def memory_problems(state: Named, clock: Tensor, envs: int) -> Problems:
     if bool((state["crystal.started"] > state["ledger.number"][:, None]).any()):
         yield "started: wanted episodes that began in the past, got one in the future"
     if "crystal.episode.total" in state:
-        yield from counters(state, "crystal.episode.steps", "crystal.episode.previous")
+        yield from counters(state, "crystal.episode.steps")
+        yield from between("previous episode", state["crystal.episode.previous"], 0, torch.iinfo(torch.int64).max)
         yield from finite("episode total", state["crystal.episode.total"])
         yield from between("largest reward", state["crystal.episode.largest"], 0, torch.finfo(torch.float32).max)
     yield from between("cell", state["crystal.slot.cell"], 0, state["crystal.grid.count"].shape[1] - 1)

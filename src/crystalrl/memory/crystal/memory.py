@@ -244,7 +244,7 @@ class CrystalMemory(StoredCrystals, ReplayMemory):
         self.neighbours = plan.neighbours or self.neighbours
         self._filled = False  # eviction may have emptied a lane
         self.ended &= ~snapshot.clock.episode_ended
-        self.steps -= snapshot.clock.steps
+        self.steps.sub_(snapshot.clock.steps).clamp_(min=0)  # a clear since has set them to 0
         self.consolidations += snapshot.due[:, 0]
         context = self.arena.unpack(self.arena.rows)["context"]
         return report.consolidation(plan, self.ledger, self.anchors, context, self.time, begun)

@@ -168,7 +168,7 @@ def _verified(source: Path, file: IO[bytes]) -> tuple[dict[str, Any], dict[str, 
                 raise CheckpointError(f"wanted format {VERSION}, got {metadata.get('crystalrl')}")
             header = parse(metadata.get("header", ""))
             return header, {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
-    except SafetensorError as error:
+    except (SafetensorError, RuntimeError) as error:  # RuntimeError: replaced by a smaller file between two openings
         raise CheckpointError(f"{source}: damaged ({error})") from error
     except CheckpointError as error:
         raise CheckpointError(f"{source}: {error}") from error
