@@ -102,19 +102,3 @@ def test_the_unit_of_time_follows_the_capacity_where_it_is_not_given() -> None:
     assert [params.interval(slots) for slots in (100, 5000, 10**6)] == [200, 500, 2000]
     assert CrystalParams.repaired().unit(10**6) == 200
     assert CrystalParams.repaired().interval(10**6) == 5000
-
-
-def test_describe_says_in_words_how_long_an_experience_takes() -> None:
-    """U = .5, α = .05: ln(1/.7)/.025 = 14.27 units of 200 steps to glass, 48.2 to crystal."""
-    text = CrystalParams.repaired().describe(16_000)
-    assert "becomes glass after 2,853 environment steps" in text
-    assert "becomes crystal after 9,632 environment steps" in text
-    assert "tends to c* = 1.000" in text
-    assert "10,000 liquid, 5,000 glass, 1,000 crystal" in text
-    assert "every 5,000 environment steps." in text
-    weak = CrystalParams.repaired().describe(16_000, utility=0.01, interference=1.0)
-    assert "never becomes crystal: the mean of c stays below 0.7" in weak
-    assert "c* = 0.091" in weak
-    assert "at the end of each episode" in CrystalParams.paper().describe(100)
-    melting = CrystalParams.anchored().describe(4000, interference=1.0)
-    assert "c* = 0.000" in melting

@@ -7,13 +7,13 @@ idea with the fixes it needs, without anchors; `CrystalParams.paper()` implement
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
 from crystalrl.lanes import PerLane
 from crystalrl.params_checks import check_fields, floats
+from crystalrl.params_words import describe
 
 Rule = Literal["none", "exists", "newer_majority", "fresh_mean"]
 
@@ -242,31 +242,19 @@ class CrystalParams:
         """Whether anchors are needed: for the anchor loss (kappa), or to measure whether outputs have settled."""
         return self.pulls or self.settle is not None
 
-    def describe(self, slots: int, utility: float = 0.5, interference: float = 0.0) -> str:
-        """The parameters in words, with times in environment steps for an experience of the given utility."""
-        gain, loss, steps = self._rates(utility, interference, slots)
-        target = gain / (gain + loss) if gain + loss else 0.0
-        liquid, glass, crystal = self.caps(slots)
-        lines = [
-            f"An experience of utility {utility:g} under interference {interference:g}:",
-            *(f"  {_arrival(name, tau, target, gain + loss, steps)}" for name, tau in self._thresholds()),
-            f"  tends to c* = {target:.3f}",
-            f"Slots: {liquid:,} liquid, {glass:,} glass, {crystal:,} crystal.",
-            f"Consolidation every {self.interval(slots):,} environment steps"
-            + (" and at the end of each episode." if self.every_episode else "."),
-        ]
-        return "\n".join(lines)
-
-    def _rates(self, utility: float, interference: float, slots: int) -> tuple[float, float, float]:
-        """Gain and loss per unit of time, and environment steps per unit."""
-        alpha, beta, leak = (floats(x)[0] for x in (self.alpha, self.beta, self.leak))
-        steps = self.interval(slots) if self.clock == "calls" else self.unit(slots)
-        if self.melt is None:
-            return alpha * utility, beta * interference + leak, steps
-        return alpha * utility * (1 - interference), floats(self.melt)[0] * interference + leak, steps
-
-    def _thresholds(self) -> tuple[tuple[str, float], tuple[str, float]]:
-        return ("glass", floats(self.tau_L)[0]), ("crystal", floats(self.tau_C)[0])
+    def describe(
+        self,
+        slots: int,
+        utility: float = 0.5,
+        interference: float = 0.0,
+        episode: int | None = None,
+        utilities: Sequence[float] | None = None,
+    ) -> str:
+        """What becomes of an experience of this utility in a memory of so many slots, in words: when it becomes glass
+        and crystal, or is overwritten. episode: environment steps of an episode, which counts with `every_episode`;
+        utilities: those of all experiences, such as `memory.experiences()["utility"]`. None: evenly over [0, 1].
+        """
+        return describe(self, slots, utility, interference, episode, utilities)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -286,9 +274,3 @@ BEFORE: dict[str, Any] = {"borrow": False, "draws_per_experience": None}
 def _with_crystal(share: float) -> tuple[float, float, float]:
     """Capacity with the given crystal share, the rest split 2 : 1 between liquid and glass."""
     return (1 - share) * 2 / 3, (1 - share) / 3, share
-
-
-def _arrival(phase: str, tau: float, target: float, rate: float, steps: float) -> str:
-    if target <= tau:
-        return f"never becomes {phase}: the mean of c stays below {tau:g}"
-    return f"becomes {phase} after {-math.log(1 - tau / target) / rate * steps:,.0f} environment steps"
