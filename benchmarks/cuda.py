@@ -43,7 +43,7 @@ def filled(memory: Any, envs: int) -> Any:
 def captured(memory: Any, calls: int) -> float:
     """Median seconds of sample + update in a captured graph."""
     td = torch.rand(memory.lanes, BATCH, device="cuda")
-    step = Captured(lambda: memory.update(memory.sample(BATCH).index, td), torch.device("cuda"))
+    step = Captured(lambda: memory.update(memory.sample(BATCH), td), torch.device("cuda"))
     for _ in range(BURN_IN + 2):
         step()
     taken = interleaved({"step": Job(step, calls)}, 5, clock("cuda"))["step"]
@@ -76,7 +76,7 @@ def delivered() -> bool:
         memory = filled(PrioritizedMemory(1000, **shape), 10)
         for _ in range(50):
             batch = memory.sample(BATCH)
-            memory.update(batch.index, batch.reward)
+            memory.update(batch, batch.reward)
         assert batch.obs.device.type == batch.weight.device.type == deliver, batch.obs.device
         batches.append(batch)
     names = ("obs", "action", "reward", "next_obs", "discount", "weight", "index")
@@ -98,7 +98,7 @@ def crystals(device: str) -> tuple[Tensor, Tensor, float]:
         memory.add(transition(4, 10, step, "cpu", device))
         if step > 5:  # the first n-step windows are still open before
             batch = memory.sample(64)
-            memory.update(batch.index, batch.reward)
+            memory.update(batch, batch.reward)
         if memory.due:
             taken.append(seconds(lambda: memory.consolidate(critic), clock(device)))
             memory.check()

@@ -62,7 +62,7 @@ def ours(memory: Any) -> dict[str, Step]:
         memory.add(Transition(data["obs"][k], data["action"][k], float(data["reward"][k]), data["next_obs"][k], False))
 
     def sample_update() -> None:
-        memory.update(memory.sample(BATCH).index, td)
+        memory.update(memory.sample(BATCH), td)
 
     return {"add": add, "sample": lambda: memory.sample(BATCH), "sample_update": sample_update}
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from benchmarks import agreement, consolidation, contexts, cuda, halfcheetah, interference, learners, memories, sac
 from benchmarks.harness.results import Benchmark
-from benchmarks.libraries import continual, equivalence, learning, overhead, parts, sb3
+from benchmarks.libraries import continual, equivalence, learning, overhead, parts, pendulum, sb3
 from crystalrl.study.execution import best_device
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -53,6 +53,10 @@ BENCHMARKS: dict[str, Benchmark] = {
     "halfcheetah": Benchmark(
         "Scores of our SAC on HalfCheetah-v5.", "halfcheetah", halfcheetah.measure,
         {"halfcheetah": halfcheetah.block, "halfcheetah-curve": halfcheetah.curve_block}, device=best_device(),
+    ),
+    "sb3-forgetting": Benchmark(
+        "SAC of Stable-Baselines3 on two Pendulums, by buffer and number of slots.", "sb3_forgetting",
+        pendulum.measure, {"sb3-forgetting": pendulum.block},
     ),
     "sb3-overhead": Benchmark(
         "Gradient steps of Stable-Baselines3 with its own buffer and with ours.", "sb3", sb3.measure,

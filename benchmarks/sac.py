@@ -91,7 +91,7 @@ class Loop:
 
     def _learn(self) -> None:
         batch = self.memory.sample(BATCH)
-        self.memory.update(batch.index, self.agent.update(batch).td_error)
+        self.memory.update(batch, self.agent.update(batch).td_error)
 
 
 def one_lane(device: str, effort: Effort) -> dict[str, float]:

@@ -49,7 +49,7 @@ def make_memory(args: Args, size: int, actions: int, params: CrystalParams | Non
     kinds = {"uniform": UniformMemory, "prioritized": PrioritizedMemory, "crystal": CrystalMemory}
     options = {"obs": (size,), "action": actions, "envs": args.envs, "gamma": args.gamma, "seed": args.seed}
     if args.memory == "crystal":
-        options |= {"params": params or CrystalParams.anchored(), "anchor": {"q": (actions,)}}
+        options |= {"params": params or CrystalParams(), "anchor": {"q": (actions,)}}
     return kinds[args.memory](args.capacity, **options)
 
 
@@ -85,7 +85,7 @@ class Agent:
         self.optimizer.zero_grad()
         loss_of(q, error, batch).backward()
         self.optimizer.step()
-        memory.update(batch.index, error)  # memory
+        memory.update(batch, error)  # memory
         for slow, fast in zip(self.target.parameters(), self.q.parameters(), strict=True):
             slow.data.lerp_(fast.data, self.args.target_rate)
 

@@ -94,7 +94,7 @@ class Agent(nn.Module):
             optimizer.zero_grad()  # the actor first: its loss also reaches the critics, cleared here
             loss.backward()
             optimizer.step()
-        memory.update(batch.index, error.abs().mean(1))  # memory
+        memory.update(batch, error.abs().mean(1))  # memory
         for slow, fast in zip(self.targets.parameters(), self.critics.parameters(), strict=True):
             slow.data.lerp_(fast.data, self.args.target_rate)
 
@@ -109,7 +109,7 @@ def make_memory(args: Args, env: gym.Env, params: CrystalParams | None) -> Any:
     options = {"obs": env.observation_space.shape, "action": env.action_space.shape, "gamma": args.gamma}
     if args.memory == "crystal":
         anchor = {"q": (2,), "policy": (2 * env.action_space.shape[0],)}
-        options |= {"params": params or CrystalParams.anchored(), "anchor": anchor}
+        options |= {"params": params or CrystalParams(), "anchor": anchor}
     return kinds[args.memory](args.capacity, seed=args.seed, **options)
 
 

@@ -21,7 +21,7 @@ def main(doc: str | None, train: Train, steps: int) -> None:
     parser.add_argument("--memory", choices=["crystal", "stock"], default="crystal")
     parser.add_argument("--out", type=Path, help="where the buffer is saved")
     options = parser.parse_args()
-    params = CrystalParams.anchored() if options.memory == "crystal" else None
+    params = CrystalParams() if options.memory == "crystal" else None
     returns = train(params, options.seed, options.steps, options.out)
     last = returns[-20:]
     mean = sum(last) / len(last) if last else float("nan")

@@ -144,7 +144,11 @@ class Twin:
     def draw(self, numbers: list[float]) -> tuple[list[int], list[float]]:
         raise NotImplementedError
 
-    def update(self, slots: list[int], td_errors: list[float]) -> None:
+    def ticket(self, slots: list[int]) -> list[Any]:
+        """What the slots hold now: the twin of a batch's ticket."""
+        return [self.slots[slot] for slot in slots]
+
+    def update(self, slots: list[int], td_errors: list[float], ticket: list[Any] | None = None) -> None:
         pass
 
 
@@ -176,7 +180,6 @@ class PrioritizedTwin(UniformTwin):
         self.alpha, self.beta, self.is_steps, self.epsilon = alpha, beta, is_steps, epsilon
         self.weights: dict[int, np.float32] = {}
         self.highest = np.float32(1)
-        self.drawn: dict[int, Experience] = {}
 
     def stored(self, slot: int) -> None:
         self.weights[slot] = self.highest
@@ -185,8 +188,6 @@ class PrioritizedTwin(UniformTwin):
         order = sorted(self.slots)
         total = math.fsum(float(self.weights[slot]) for slot in order)
         slots = [self._find(u * total, order) for u in numbers]
-        for slot in slots:
-            self.drawn[slot] = self.slots[slot]
         beta = self.beta
         if self.is_steps is not None:
             beta += (1 - self.beta) * min(1.0, self.time / self.is_steps)
@@ -201,19 +202,17 @@ class PrioritizedTwin(UniformTwin):
                 return slot
         raise AssertionError("a number in [0, 1) lies within the total")
 
-    def update(self, slots: list[int], td_errors: list[float]) -> None:
-        """Skips a slot whose experience is no longer the one that was drawn; each draw answers for one update."""
-        fresh = [slot not in self.drawn or self.drawn[slot] is self.slots[slot] for slot in slots]
-        for slot, td_error, ok in zip(slots, td_errors, fresh, strict=True):
-            self.drawn.pop(slot, None)
-            if ok:
+    def update(self, slots: list[int], td_errors: list[float], ticket: list[Any] | None = None) -> None:
+        """Skips a slot whose experience is no longer the one that was drawn."""
+        for slot, td_error, drawn in zip(slots, td_errors, ticket or self.ticket(slots), strict=True):
+            if self.slots.get(slot) is drawn:
                 magnitude = float(np.float32(abs(td_error)))
                 self.weights[slot] = np.float32((magnitude + self.epsilon) ** self.alpha)
                 self.highest = max(self.highest, self.weights[slot])
 
     def clear(self) -> None:
         super().clear()
-        self.weights, self.highest = {}, np.float32(1)  # `drawn` stays: a draw from before the clear is stale
+        self.weights, self.highest = {}, np.float32(1)
 
 
 class ReservoirTwin(Twin):

@@ -65,7 +65,6 @@ class CrystalTwin:
         self.windows = [Windows(n_step, gamma) for _ in range(envs)]
         self.started = [0] * envs
         self.slots: dict[int, Item] = {}
-        self.drawn: dict[int, Item] = {}
         self.cells: dict[int, int] = {}
         self.grid: tuple[np.ndarray, np.ndarray] | None = None
         self.number = self.time = self.turns = self.tick = 0
@@ -136,7 +135,7 @@ class CrystalTwin:
 
     def clear(self) -> None:
         """Experiences and what was learnt of them go; clock, number and random streams go on."""
-        self.slots, self.drawn, self.cells, self.grid = {}, {}, {}, None
+        self.slots, self.cells, self.grid = {}, {}, None
         self.highest, self.ended = 1.0, False
         self.started = [0] * len(self.started)
         for window in self.windows:
@@ -193,21 +192,21 @@ class CrystalTwin:
             slot, weight = members[at], weights[at]
             slots.append(slot)
             importance.append((len(members) * weight / total) ** -exponent)
-            self.drawn[slot] = self.slots[slot]
-        power = 0.0 if self.p.pulls and not self.kappa else self.p.gate  # no anchors: full weight
-        gate = [max((1 - self.slots[s].c) ** power, self.p.w_min) for s in slots]
+        gate = [max((1 - self.slots[s].c) ** self.p.gate, self.p.w_min) for s in slots]
         return slots, [w / max(importance) * g for w, g in zip(importance, gate, strict=True)]
 
     def strength(self, name: str, slot: int) -> float:
         item = self.slots[slot]
         return self.kappa[name] * item.c**self.p.anchor_power if item.evaluated else 0.0
 
-    def update(self, slots: list[int], td_errors: list[float]) -> None:
-        fresh = [slot not in self.drawn or self.drawn[slot] is self.slots.get(slot) for slot in slots]
-        for slot, td_error, ok in zip(slots, td_errors, fresh, strict=True):
-            self.drawn.pop(slot, None)
-            if ok:
-                item = self.slots[slot]
+    def ticket(self, slots: list[int]) -> list[Item]:
+        """What the slots hold now: the twin of a batch's ticket."""
+        return [self.slots[slot] for slot in slots]
+
+    def update(self, slots: list[int], td_errors: list[float], ticket: list[Item] | None = None) -> None:
+        """Skips a slot whose experience is no longer the one that was drawn."""
+        for slot, td_error, item in zip(slots, td_errors, ticket or self.ticket(slots), strict=True):
+            if self.slots.get(slot) is item:
                 item.error = float(f32(abs(td_error)))
                 item.base = self._base(item.error)
                 self.highest = max(self.highest, item.base)

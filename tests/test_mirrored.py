@@ -19,7 +19,7 @@ CROSSING = {
     "memory/crystal/test_limits.py": "where a crystal memory must be something simpler",
     "memory/crystal/test_machines.py": "random operations on a crystal memory and on its twin",
     "memory/test_copies.py": "copies of memories of every kind",
-    "memory/test_default_dtype.py": "memories of every kind under another default dtype of torch",
+    "memory/test_defaults.py": "memories of every kind under another default dtype or device of torch",
     "memory/test_machines.py": "random operations on memories of every kind and on their twins",
     "memory/test_vector_environments.py": "from the steps of an environment to the batches of a memory",
     "test_benchmarks.py": "the scripts in benchmarks/",

@@ -8,9 +8,8 @@ import pytest
 
 from crystalrl import CrystalParams
 
-PRESETS = {
-    name: getattr(CrystalParams, name) for name in ("paper", "repaired", "anchored", "robotics", "games", "navigation")
-}
+NAMES = ("anchored", "unanchored", "repaired", "paper", "robotics", "games", "navigation")
+PRESETS = {name: getattr(CrystalParams, name) for name in NAMES}
 
 EXPECTED = {
     "repaired": {
@@ -43,6 +42,12 @@ EXPECTED = {
 def test_the_default_is_what_is_recommended() -> None:
     assert CrystalParams() == CrystalParams.anchored()
     assert CrystalParams(alpha=0.1) == CrystalParams.anchored(alpha=0.1)
+
+
+def test_without_anchors_only_what_needs_them_changes() -> None:
+    assert CrystalParams.unanchored() == CrystalParams(kappa=0.0, settle=None, gate=0.0, nu=0.0)
+    assert not CrystalParams.unanchored(alpha=0.1).uses_anchors
+    assert CrystalParams.repaired().without_anchors().alpha == CrystalParams.repaired().alpha
 
 
 def test_files_from_before_a_parameter_existed_keep_their_behaviour() -> None:

@@ -72,7 +72,7 @@ def live(memory: Any, case: Case, steps: range, walked: Iterator[Step], hashes: 
         if step >= 12:
             batch = memory.sample(16)
             hashes.add("batches", batch_parts(batch))
-            memory.update(batch.index, critic.td_error(batch))
+            memory.update(batch, critic.td_error(batch))
             if case.crystal and step % 100 in (40, 90):
                 memory.pin(batch.index[..., :2], pinned=step % 100 == 40)
         if planner is not None:

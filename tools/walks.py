@@ -41,6 +41,8 @@ memory/sampling/
 dynamics.py
 params.py
 lanes.py
+# overlapping calls of two threads are refused
+memory/exclusive.py
 """
 """Where every walk stops: folder/, path, path::Class or path::function. All are public and documented."""
 
@@ -136,7 +138,7 @@ methods/base.py::Method
 memory/crystal/memory.py::CrystalMemory.add
   memory/crystal/memory.py::CrystalMemory._flag
   memory/crystal/memory.py::CrystalMemory._add_crystallized
-  memory/base.py::ReplayMemory.add
+  memory/base.py::ReplayMemory._add
     memory/base.py::ReplayMemory._recording
     memory/base.py::ReplayMemory._write_single
     memory/base.py::ReplayMemory._add_rows
@@ -158,8 +160,7 @@ memory/crystal/memory.py::CrystalMemory.sample
     memory/storage/batches.py::_delivered
     memory/storage/batches.py::_send
 memory/base.py::ReplayMemory.update
-  memory/base.py::ReplayMemory._checked_update
-    memory/crystal/ledger.py::CrystalLedger.holds
+  memory/crystal/ledger.py::CrystalLedger.occupied
   memory/crystal/ledger.py::CrystalLedger.update
 """,
         concrete="memory/crystal/memory.py::CrystalMemory",
@@ -168,6 +169,7 @@ memory/base.py::ReplayMemory.update
 memory/crystal/anchors.py::Anchors
 # the input, checked; which slots may be overwritten
 memory/crystal/inputs.py
+memory/updates.py
 memory/crystal/write_order.py
 """,
     ),

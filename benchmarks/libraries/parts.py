@@ -73,7 +73,7 @@ def _memory(params: CrystalParams | None, seeds: list[int]) -> UniformMemory | C
 def _learn(agent: DQN, memory: UniformMemory | CrystalMemory) -> None:
     for _ in range(UPDATES):
         batch = memory.sample(BATCH)
-        memory.update(batch.index, agent.update(batch).td_error)
+        memory.update(batch, agent.update(batch).td_error)
     if memory.due:
         memory.consolidate(agent.evaluate)
 

@@ -90,12 +90,12 @@ class CrystalParams:
     contradiction is gone."""
 
     gate: PerLane = 2.0
-    """The TD loss of an experience is weighted by (1 − c)^gate (eq. eta). If kappa > 0 but the memory has no anchors,
-    nothing would hold the network to its crystals: then the weight is 1."""
+    """The TD loss of an experience is weighted by (1 − c)^gate (eq. eta)."""
     w_min: PerLane = 0.0
     """Minimum of the weight (1 − c)^gate."""
     kappa: PerLane | Mapping[str, float] = 0.1
-    """κ, strength of the anchors: one value for all, or one per anchor name."""
+    """κ, strength of the anchors: one value for all, or one per anchor name. A memory without anchors replaces
+    parameters with kappa > 0 by `without_anchors()`."""
     anchor_power: PerLane = 2.0
     """p: the anchor loss of an experience is weighted by κ·c^p."""
 
@@ -174,6 +174,11 @@ class CrystalParams:
         return cls(**changes)
 
     @classmethod
+    def unanchored(cls, **changes: Any) -> Self:
+        """Replay only: no anchors, crystals count fully, draws within a phase are uniform."""
+        return replace(cls().without_anchors(), **changes)
+
+    @classmethod
     def repaired(cls, **changes: Any) -> Self:
         """The paper's idea with the fixes it needs: sound rates, utility and interference, but no anchors."""
         return replace(
@@ -231,6 +236,12 @@ class CrystalParams:
         glass, crystal = (round(share / sum(self.capacity) * (slots - 1)) for share in self.capacity[1:])
         crystal = min(crystal, slots - 1 - glass)
         return slots - glass - crystal, glass, crystal
+
+    def without_anchors(self) -> Self:
+        """The same for a memory without anchors: since nothing holds the network to its crystals, it learns from them
+        like from all others.
+        """
+        return replace(self, kappa=0.0, settle=None, gate=0.0, nu=0.0)
 
     @property
     def pulls(self) -> bool:

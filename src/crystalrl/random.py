@@ -107,7 +107,7 @@ class Streams:
         self._ticks: NDArray[np.int64] = (
             self.ticks.numpy() if self.device.type == "cpu" else np.empty(0, dtype=np.int64)
         )
-        self.seeds = torch.tensor(list(seeds), dtype=torch.int64)
+        self.seeds = torch.tensor(list(seeds), dtype=torch.int64, device="cpu")
         self.refresh()
 
     def refresh(self) -> None:

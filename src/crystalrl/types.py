@@ -58,9 +58,13 @@ class Batch:
     weight: Tensor
     """Weight of each sample in the critic's loss."""
     index: Tensor
-    """Slots, for `Memory.update`."""
+    """Slots that the experiences were drawn from."""
     context: Tensor | None = None
     anchor: Mapping[str, Anchor] | None = None
+    ticket: Tensor | None = None
+    """How often each slot had been rewritten at the draw, int32, on the memory's device. `Memory.update` skips an entry
+    whose slot was rewritten or emptied since. None: the memory has no use for TD errors, or `sample` did not draw the
+    batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,11 @@ class Memory(Protocol):
         """
 
     def sample(self, size: int) -> Batch: ...
-    def update(self, index: Tensor, td_error: ArrayLike) -> None: ...
+    def update(self, drawn: Batch | ArrayLike, td_error: ArrayLike) -> None:
+        """Report TD errors of a drawn batch; entries whose slot was rewritten or emptied since the draw are skipped,
+        however many batches are outstanding. An integer array of slots stands for what they hold now.
+        """
+
     def consolidate(self, evaluate: Evaluate) -> Any: ...
     def end_episode(self, ended: ArrayLike | None = None, episode_return: ArrayLike | None = None) -> Tensor: ...
     def state_dict(self) -> dict[str, Tensor]: ...

@@ -54,7 +54,7 @@ def life(memory: ReplayMemory, steps: int) -> list[torch.Tensor]:
 
     A slot has one TD error per step: which of several counts is undefined on CUDA, as is what spare columns hold.
     """
-    rng, seen = np.random.default_rng(0), []
+    rng, seen, drawn = np.random.default_rng(0), [], []
     for step in range(steps):
         fields: dict[str, Any] = {
             "obs": rng.normal(size=(LANES, ENVS, 2)).astype(np.float32),
@@ -70,7 +70,9 @@ def life(memory: ReplayMemory, steps: int) -> list[torch.Tensor]:
         seen.append(memory.add(Transition(**moved), valid=valid if step % 3 else None, **trusted))
         if step > 10:
             batch = memory.sample(8)
-            memory.update(batch.index, error.to(memory.device).gather(1, batch.index))
+            drawn.append(batch)
+            for each in drawn[-1:] + drawn[-20::7]:  # some are updated late, and again
+                memory.update(each, error.to(memory.device).gather(1, each.index))
             seen += [batch.index, batch.weight, *(held.coefficient for held in (batch.anchor or {}).values())]
         if memory.due:
             memory.consolidate(evaluate)

@@ -68,7 +68,7 @@ assert memory.backend.name == "numpy"
 for k in range(15):
     memory.add(Transition([float(k), 0.], 0, 0., [0., 0.], False))
 batch = memory.sample(5)
-memory.update(batch.index, batch.reward)
+memory.update(batch, batch.reward)
 memory.check()
 assert "numba.core" not in sys.modules
 """

@@ -68,7 +68,7 @@ def test_one_changed_weight_changes_every_sum_above_it_and_its_generation() -> N
         loops.update_one(tree, slot, 0.25, label)
         assert_sums_are_those_of_a_plain_loop(tree)
         assert (tree[0][0, slot], tree[1][0, slot]) == (0.25, label)
-    changed = (tree[3] - before)[0, :, 0]
+    changed = (tree[3] - before)[0]
     assert {int(slot): int(changed[slot]) for slot in changed.nonzero()[0]} == {0: 1, 16: 2, 699: 1}
 
 
@@ -91,9 +91,6 @@ def test_a_draw_is_the_slot_whose_interval_holds_the_uniform(lanes: int, strata:
         running = np.cumsum(weight)
         assert slot[lane, b] == np.searchsorted(running, uniform[lane, b] * running[-1], side="right")
         assert share[lane, b] == pytest.approx(weight[slot[lane, b]] / running[-1], rel=1e-12)
-    drawn = {(lane, int(i)) for lane in range(lanes) for i in slot[lane]}
-    for lane, i in np.ndindex(tree[3].shape[:2]):
-        assert tree[3][lane, i, 1] == (tree[3][lane, i, 0] if (lane, i) in drawn else -1)
 
 
 @pytest.mark.parametrize(("lanes", "strata"), SHAPES)
@@ -103,8 +100,8 @@ def test_errors_become_weights_except_in_slots_rewritten_since_they_were_drawn(l
     slot = np.stack([rng.permutation(SLOTS)[:40] for _ in range(lanes)])
     magnitude = (3 * rng.random((lanes, 40))).astype(np.float32)
     lane = np.arange(lanes)[:, None]
-    tree[3][lane, slot, 1] = tree[3][lane, slot, 0]  # all were drawn
-    tree[3][lane, slot[:, :10], 0] += 1  # and some rewritten since
+    ticket = tree[3][lane, slot]
+    tree[3][lane, slot[:, :10]] += 1  # rewritten since they were drawn
     weight, top = tree[0].copy(), highest.copy()
     for k in range(lanes):
         for b in range(10, 40):
@@ -118,10 +115,9 @@ def test_errors_become_weights_except_in_slots_rewritten_since_they_were_drawn(l
                 value = {Weighting.BASE: value, Weighting.BASE_ROOT_C: value * np.sqrt(state), Weighting.C: state}[how]
                 value = max(value, np.float32(epsilon))
             weight[k, i] = value
-    loops.learn(tree, rule, slot, magnitude)
+    loops.learn(tree, rule, slot, ticket, magnitude)
     np.testing.assert_allclose(tree[0], weight, rtol=1e-6)
     np.testing.assert_allclose(highest, top, rtol=1e-6)
-    assert (tree[3][lane, slot, 1] == -1).all()
     if strata > 1:
         wanted = np.zeros_like(error)
         wanted[lane, slot[:, 10:]] = magnitude[:, 10:]

@@ -12,7 +12,6 @@ pytest.importorskip("numba")
 
 from crystalrl.backends import numba_tree, numpy_tree
 from crystalrl.backends.numpy_tree import ARITY
-from crystalrl.backends.protocols import UNLABELLED
 from tests.backends.loops import arrays_of, rule_of
 from tests.conftest import computing_with
 from tests.memory.sampling.trees import filled, labels_of
@@ -49,9 +48,12 @@ def test_a_sample_has_the_same_slots_and_weights(lanes: int, strata: int, gated:
     random = np.arange(lanes, dtype=np.uint64) + np.uint64(11), np.uint64(3)
     for name, loops in BOTH.items():
         tree = arrays_of(name, 1, lanes, SLOTS, strata)
+        tree[3][:] = np.arange(tree[3].shape[1]) % 97
         slot, weight = np.empty(stratum.shape, np.int64), np.empty(stratum.shape, np.float32)
-        loops.sample(tree, random, stratum, count, beta, gate, slot, weight)
-        found.append((slot, weight, tree[3]))
+        ticket = np.empty(stratum.shape, np.int32)
+        loops.sample(tree, random, stratum, count, beta, gate, (slot, weight, ticket))
+        assert np.array_equal(ticket, slot % 97)
+        found.append((slot, weight))
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-6)
 
@@ -63,9 +65,9 @@ def test_errors_are_learned_alike(lanes: int, strata: int) -> None:
     magnitude, lane = (3 * rng.random((lanes, 50))).astype(np.float32), np.arange(lanes)[:, None]
     for name, loops in BOTH.items():
         tree, rule = arrays_of(name, 3, lanes, SLOTS, strata), rule_of(4, lanes, SLOTS, strata)
-        tree[3][lane, slot, 1] = tree[3][lane, slot, 0]
-        tree[3][lane, slot[:, :10], 0] += 1  # rewritten since they were drawn
-        loops.learn(tree, rule, slot, magnitude)
+        ticket = tree[3][lane, slot]
+        tree[3][lane, slot[:, :10]] += 1  # rewritten since they were drawn
+        loops.learn(tree, rule, slot, ticket, magnitude)
         found.append((tree[0], tree[1], tree[3], tree[2][..., : SLOTS // ARITY], rule[1][:, :-1], rule[5]))
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-6)
@@ -88,11 +90,3 @@ def test_what_an_update_asks_of_its_slots(loops: Any) -> None:
     assert magnitude.tolist() == [[1.0, 2.0], [0.0, 4.0]]
     for bad in (np.nan, np.inf, -np.inf):
         assert not loops.examine(slot, np.array([[1.0, bad], [0.0, 0.0]]), magnitude)[2]
-    assert loops.below(slot, np.array([4, 10]))
-    assert not loops.below(slot, np.array([4, 9]))
-    label, generations = np.zeros((2, 10), np.uint8), np.full((2, 10, 2), -1, np.int32)
-    assert loops.holds(label, generations, slot)
-    label[1, 9] = UNLABELLED
-    assert not loops.holds(label, generations, slot)
-    generations[1, 9, 1] = 0  # had a label when it was drawn
-    assert loops.holds(label, generations, slot)

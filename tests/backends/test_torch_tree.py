@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from crystalrl.backends.protocols import UNLABELLED, Weighting
-from crystalrl.backends.torch_tree import bump, holds
+from crystalrl.backends.protocols import Weighting
+from crystalrl.backends.torch_tree import bump
 from crystalrl.memory.sampling.priority import LossGate, PriorityRule
 from crystalrl.random import Streams
 from tests.conftest import computing_with
@@ -45,11 +45,11 @@ def test_all_ways_weigh_a_draw_and_learn_from_it_alike(weighting: tuple[Weightin
         with computing_with(way):
             streams = Streams([3, 4])
         error, top = torch.zeros(2, slots + 1 if by_c else 0), torch.full((2,), 0.5)
-        slot, importance = tree.sample(streams, stratum, count, exponent, LossGate(c, exponent, exponent / 4))
+        slot, importance, ticket = tree.sample(streams, stratum, count, exponent, LossGate(c, exponent, exponent / 4))
         tree.bump(slot[:, :20])  # what was drawn first is gone
-        tree.learn(slot, (slot % 50) / 30.0, PriorityRule(1e-3, exponent, top, weighting, (c, error)))
+        tree.learn(slot, (slot % 50) / 30.0, PriorityRule(1e-3, exponent, top, weighting, (c, error)), ticket)
         tree.check()
-        seen.append([slot, importance, top, error[:, :-1], tree.weight[:, :slots], tree.generations[:, :slots]])
+        seen.append([slot, importance, top, error[:, :-1], tree.weight[:, :slots], tree.generation[:, :slots], ticket])
     for other in seen[1:]:
         for wanted, got in zip(seen[0], other, strict=True):
             torch.testing.assert_close(got, wanted, rtol=1e-6, atol=0)
@@ -76,15 +76,6 @@ def test_every_capacity_up_to_seventy_works_every_way() -> None:
 
 
 def test_a_generation_rises_by_as_often_as_its_slot_is_named() -> None:
-    generations = torch.zeros(2, 6, 2, dtype=torch.int32)
-    bump(generations, torch.tensor([[0, 2, 2], [-1, 4, -1]]))
-    assert generations[:, :5, 0].tolist() == [[1, 0, 2, 0, 0], [0, 0, 0, 0, 1]]
-    assert not generations[:, :, 1].any()
-
-
-def test_a_slot_without_a_label_is_held_only_if_it_was_drawn() -> None:
-    label = torch.tensor([[0, UNLABELLED, UNLABELLED]], dtype=torch.uint8)
-    generations = torch.tensor([[[1, -1], [1, -1], [2, 1]]], dtype=torch.int32)
-    held = [holds(label, generations, torch.tensor([[slot]])) for slot in range(3)]
-    assert held == [True, False, True]
-    assert not holds(label, generations, torch.tensor([[0, 1, 2]]))
+    generation = torch.zeros(2, 6, dtype=torch.int32)
+    bump(generation, torch.tensor([[0, 2, 2], [-1, 4, -1]]))
+    assert generation[:, :5].tolist() == [[1, 0, 2, 0, 0], [0, 0, 0, 0, 1]]

@@ -68,13 +68,6 @@ def test_finite_errors_of_known_slots_give_their_size(writes: Writes, dtype: tor
     assert not bool(corrupt)
 
 
-def test_slots_are_compared_with_the_number_of_their_lane(writes: Writes) -> None:
-    slots = torch.tensor([[0, 3], [5, 1]])
-    assert writes.below(slots, torch.tensor([4, 6]))
-    assert not writes.below(slots, torch.tensor([3, 6]))
-    assert not writes.below(slots, torch.tensor([4, 5]))
-
-
 def test_an_anchor_pulls_by_its_state_once_it_was_evaluated(writes: Writes) -> None:
     c = torch.tensor([[0.5, 0.25, 1.0], [0.5, 0.0, 0.125]])
     flags = torch.tensor([[1, 3, 2], [1, 1, 0]], dtype=torch.uint8)

@@ -24,8 +24,10 @@ def test_draws_and_samples_are_the_same(slots: int, strata: int) -> None:
         u, s, number, c = given
         power = torch.tensor([[0.4], [2.0]], dtype=torch.float64, device=tree.device)
         drawn, share = tree.draw(u, s)
-        slot, weight = tree.sample(Streams([3, 4], device=tree.device), s, number, power, LossGate(c, power, power / 9))
-        found.append([x.cpu() for x in (drawn, share, slot, weight)])
+        tree.bump(drawn[:, :50])
+        sampled = tree.sample(Streams([3, 4], device=tree.device), s, number, power, LossGate(c, power, power / 9))
+        assert torch.equal(sampled[2], tree.generation.gather(1, sampled[0]))
+        found.append([x.cpu() for x in (drawn, share, *sampled)])
     for wanted, got in zip(*found, strict=True):
         torch.testing.assert_close(got, wanted, rtol=1e-5, atol=0)
 
@@ -49,12 +51,3 @@ def test_new_experiences_are_committed_the_same_one_at_a_time_or_many() -> None:
     for other in found[1:]:
         for name, wanted in found[0].items():
             assert torch.equal(other[name], wanted), name
-
-
-def test_a_slot_without_a_label_is_not_held() -> None:
-    for tree in pair_of_trees(3, 90, 3):
-        there = (tree.label[0, :90] < 3).nonzero()[:4, 0].expand(2, -1)
-        tree.label[1, there[1]] = 0
-        assert tree.holds(there)
-        tree.label[1, there[1, 2]] = 255
-        assert not tree.holds(there)

@@ -30,7 +30,7 @@ def test_a_recorded_draw_and_update_is_what_it_is_unrecorded(kind: str) -> None:
 
     def work(memory: ReplayMemory) -> torch.Tensor:
         batch = memory.sample(8)
-        memory.update(batch.index, error)
+        memory.update(batch, error)
         return batch.index
 
     side = torch.cuda.Stream()

@@ -51,12 +51,12 @@ def test_errors_become_weights_except_in_slots_rewritten_since_they_were_drawn(s
     magnitude = torch.from_numpy((3 * rng.random((2, 24))).astype(np.float32))
     state = torch.from_numpy(rng.random((2, slots)).astype(np.float32))
     for tree in trees:
-        at, lane = slot.to(tree.device), torch.arange(2, device=tree.device)[:, None]
-        tree.generations[lane, at, 1] = tree.generations[lane, at, 0]
+        at = slot.to(tree.device)
+        ticket = tree.generation.gather(1, at)
         tree.bump(at[:, :8])
         c, error, top = (x.to(tree.device) for x in (state, torch.zeros(2, slots + 1), torch.full((2,), 0.5)))
         exponent = torch.tensor([[0.4], [0.7]], dtype=torch.float64, device=tree.device)
-        tree.learn(at, magnitude.to(tree.device), PriorityRule(1e-3, exponent, top, weighting, (c, error)))
+        tree.learn(at, magnitude.to(tree.device), PriorityRule(1e-3, exponent, top, weighting, (c, error)), ticket)
         kept.append((error[:, :-1].cpu(), top.cpu()))
     assert_same_tree(*trees)
     for wanted, got in zip(*kept, strict=True):

@@ -98,7 +98,7 @@ def minari(folder: Path, load: bool) -> Program:
     memory = load_memory(folder / FILE) if load else memory_of(record())
 
     def learn() -> None:
-        memory.update(memory.sample(32).index, torch.rand(32))
+        memory.update(memory.sample(32), torch.rand(32))
         memory.consolidate(evaluate)
 
     if not load:

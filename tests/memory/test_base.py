@@ -119,7 +119,7 @@ def test_update_of_a_memory_without_priorities_changes_nothing(kind: type[Replay
     feed(memory, 6)
     batch = memory.sample(6)
     before = memory.state_dict()
-    memory.update(batch.index, torch.ones(6))
+    memory.update(batch, torch.ones(6))
     assert_same_state(before, memory.state_dict())
 
 
@@ -145,14 +145,14 @@ def test_a_lane_among_others_equals_that_seed_alone_bit_for_bit(
         if k > 10:
             batch = together.sample(32)
             error = rng.normal(size=(3, 32)).astype(np.float32)
-            together.update(batch.index, error)
+            together.update(batch, error)
             for lane in range(3):
                 one = alone[lane].sample(32)
                 assert_same_batch(part_of(batch, lane), part_of(one, 0))
-                alone[lane].update(one.index, error[lane : lane + 1])
+                alone[lane].update(one, error[lane : lane + 1])
             first = flat.sample(32)
             assert_same_batch(part_of(batch, 0), first)
-            flat.update(first.index, error[0])
+            flat.update(first, error[0])
 
 
 @pytest.mark.parametrize("kind", MEMORIES)

@@ -47,8 +47,8 @@ def test_a_copy_draws_what_the_original_would_and_shares_nothing(kind: Any, way:
         ours, theirs = memory.sample(16), again.sample(16)
         assert torch.equal(ours.index, theirs.index)
         assert torch.equal(ours.weight, theirs.weight)
-        memory.update(ours.index, ours.reward)
-        again.update(theirs.index, theirs.reward)
+        memory.update(ours, ours.reward)
+        again.update(theirs, theirs.reward)
     again.check()
 
 

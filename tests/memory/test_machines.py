@@ -60,7 +60,10 @@ class Machine(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None)
         self.file = Path(self.folder.name) / "memory"
         self.saved: list[Twin] | None = None
-        self.indices: list[torch.Tensor] = []
+        self.outstanding: list[tuple[Batch, list[Any]]] = []
+        """Batches not yet updated, each with its ticket of every twin."""
+        self.added: list[torch.Tensor] = []
+        """Slots that `add` returned."""
 
     def teardown(self) -> None:
         self.folder.cleanup()
@@ -106,25 +109,37 @@ class Machine(RuleBasedStateMachine):
             with pytest.raises(ValueError, match="empty memory"):
                 self.memory.sample(size)
             return
-        batch = self.memory.sample(size)
+        batch, tickets = self.memory.sample(size), []
         for lane, twin in enumerate(self.twins):
             slots, weights = twin.sample(size)
+            tickets.append(twin.ticket(slots))
             one = batch if self.lanes is None else part_of(batch, lane)
             assert one.index.tolist() == slots
             np.testing.assert_array_max_ulp(one.weight.numpy(), np.array(weights, np.float32), maxulp=1)
             compare(one, [twin.slots[slot] for slot in slots])
-        self.indices.append(batch.index)
+        self.outstanding.append((batch, tickets))
 
-    @precondition(lambda self: self.indices)
-    @rule(which=st.integers(0, 10**6), seed=st.integers(0, 2**32 - 1), late=st.booleans())
-    def update(self, which: int, seed: int, late: bool) -> None:
-        """With the TD errors of an earlier batch, of slots just added, or of the same batch again."""
-        index = self.indices[which % len(self.indices)] if late else self.indices[-1]
+    @precondition(lambda self: self.outstanding)
+    @rule(which=st.integers(0, 10**6), seed=st.integers(0, 2**32 - 1), again=st.booleans())
+    def update(self, which: int, seed: int, again: bool) -> None:
+        """With the TD errors of any outstanding batch."""
+        which %= len(self.outstanding)
+        batch, tickets = self.outstanding[which] if again else self.outstanding.pop(which)
+        self.report(batch, batch.index, tickets, seed)
+
+    @precondition(lambda self: self.added)
+    @rule(which=st.integers(0, 10**6), seed=st.integers(0, 2**32 - 1))
+    def update_slots(self, which: int, seed: int) -> None:
+        """Whatever was drawn before: the error is that of what the slots hold now."""
+        slots = self.added[which % len(self.added)]
+        self.report(slots, slots, [None] * self.width, seed)
+
+    def report(self, drawn: Batch | torch.Tensor, index: torch.Tensor, tickets: list[Any], seed: int) -> None:
         td_error = np.random.default_rng(seed).normal(size=tuple(index.shape)) * 10
         slots, errors = index.reshape(self.width, -1).tolist(), td_error.reshape(self.width, -1).tolist()
-        self.memory.update(index, td_error)
-        for twin, at, error in zip(self.twins, slots, errors, strict=True):
-            twin.update(at, error)
+        self.memory.update(drawn, td_error)
+        for twin, at, error, ticket in zip(self.twins, slots, errors, tickets, strict=True):
+            twin.update(at, error, ticket)
 
     @rule()
     def save(self) -> None:
@@ -134,11 +149,12 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.saved is not None)
     @rule(rebuilt=st.booleans())
     def load(self, rebuilt: bool) -> None:
+        """The copied twins hold other objects than those drawn: what was drawn before is out of date."""
         if rebuilt:
-            self.memory = load_memory(self.file)
+            self.memory, self.outstanding = load_memory(self.file), []
         else:
             self.memory.load(self.file)
-        self.twins, self.indices = copy.deepcopy(self.saved), []
+        self.twins, self.added = copy.deepcopy(self.saved), []
 
     @rule(sure=st.integers(0, 3))
     def clear(self, sure: int) -> None:
@@ -146,7 +162,7 @@ class Machine(RuleBasedStateMachine):
             self.memory.clear()
             for twin in self.twins:
                 twin.clear()
-            self.indices = []
+            self.added = []
 
     @invariant()
     def memory_is_sound_and_holds_what_the_twin_holds(self) -> None:
@@ -169,7 +185,7 @@ class Machine(RuleBasedStateMachine):
         """Slots straight from `add`, if all lanes have one, may be updated too."""
         flat = slots.reshape(self.width, -1)
         if bool((flat[:, 0] >= 0).all()):
-            self.indices.append(flat[:, :1] if self.lanes is not None else flat[0, :1])
+            self.added.append(flat[:, :1] if self.lanes is not None else flat[0, :1])
 
     def compare_slots(self, got: torch.Tensor, wanted: list[list[list[int]]]) -> None:
         array = torch.tensor(wanted)

@@ -109,7 +109,7 @@ def test_an_update_that_answers_a_draw_from_before_a_clear_is_skipped(backend: s
     before = memory.sample(1)
     memory.clear()
     memory.add(simple(1))
-    memory.update(before.index, torch.tensor([9.0]))
+    memory.update(before, torch.tensor([9.0]))
     assert float(memory.ledger.tree.weight[0, 0]) == 1.0
 
 
@@ -146,7 +146,7 @@ def test_entries_rewritten_since_the_draw_are_skipped(backend: str) -> None:
     while set(batch.index.tolist()) < {0, 1, 2, 3}:
         batch = memory.sample(4)
     feed(memory, 2, first=4)
-    memory.update(batch.index, torch.full((4,), 5.0))
+    memory.update(batch, torch.full((4,), 5.0))
     assert weights_of(memory) == [1.0, 1.0, 5.0, 5.0]
 
 
@@ -155,7 +155,7 @@ def test_a_skipped_entry_does_not_raise_the_weight_of_newcomers() -> None:
     feed(memory, 1)
     batch = memory.sample(1)
     memory.add(simple(1))
-    memory.update(batch.index, torch.tensor([100.0]))
+    memory.update(batch, torch.tensor([100.0]))
     memory.add(simple(2))
     assert weights_of(memory) == [1.0]
 
@@ -165,7 +165,7 @@ def test_an_entry_drawn_again_after_the_rewriting_counts() -> None:
     feed(memory, 1)
     memory.sample(1)
     memory.add(simple(1))
-    memory.update(memory.sample(1).index, torch.tensor([3.0]))
+    memory.update(memory.sample(1), torch.tensor([3.0]))
     assert weights_of(memory) == [3.0]
 
 

@@ -22,19 +22,21 @@ class CpuTree:
 
     def sample(
         self, streams: RandomStreams, stream: int, stratum: Tensor, count: Tensor, beta: Tensor, gate: Gate
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         strata, random = stratum.numpy(), streams.advance(stream)
         slots, weights = np.empty(strata.shape, np.int64), np.empty(strata.shape, np.float32)
-        self._loops.sample(self._tree, random, strata, count.numpy(), beta.numpy(), gate.arrays, slots, weights)
-        return torch.from_numpy(slots), torch.from_numpy(weights)
+        ticket = np.empty(strata.shape, np.int32)
+        drawn = (slots, weights, ticket)
+        self._loops.sample(self._tree, random, strata, count.numpy(), beta.numpy(), gate.arrays, drawn)
+        return torch.from_numpy(slots), torch.from_numpy(weights), torch.from_numpy(ticket)
 
     def draw(self, uniform: Tensor, stratum: Tensor) -> tuple[Tensor, Tensor]:
         slots, shares = np.empty(uniform.shape, np.int64), np.empty(uniform.shape)
         self._loops.descend(self._tree, uniform.numpy(), stratum.numpy(), slots, shares)
         return torch.from_numpy(slots), torch.from_numpy(shares)
 
-    def learn(self, slots: Tensor, magnitude: Tensor, rule: Rule) -> None:
-        self._loops.learn(self._tree, rule.arrays, slots.numpy(), magnitude.numpy())
+    def learn(self, slots: Tensor, ticket: Tensor, magnitude: Tensor, rule: Rule) -> None:
+        self._loops.learn(self._tree, rule.arrays, slots.numpy(), ticket.numpy(), magnitude.numpy())
 
     def set(self, slots: Tensor, weight: Tensor, label: Tensor) -> None:
         self._loops.update_sums(self._tree, slots.numpy(), weight.numpy(), label.numpy())
@@ -55,7 +57,7 @@ class CpuTree:
             self._write(columns, kept, at, (state[kept], label[kept]))
             weight = rule.weight(torch.from_numpy(label), torch.from_numpy(weight), slots.clamp_min(0)).numpy()
         self._loops.update_sums(self._tree, chosen, weight, label)
-        self._tree[3][*at, 0] += 1  # no slot occurs twice
+        self._tree[3][at] += 1  # no slot occurs twice
 
     def _write(self, columns: SlotColumns, kept: Any, at: tuple[Any, Any], new: tuple[Any, Any]) -> None:
         """Columns and counts of new = (c, label) in at = (lanes, slots): the entries of the call that are kept."""
@@ -76,9 +78,6 @@ class CpuTree:
             write_columns(arrays, 0, slot, (0.0, arrays.number[0], 0))
             arrays.number[0] += 1
         self._loops.update_one(self._tree, slot, rule.arrays[-1].item(), 0)
-
-    def holds(self, slots: Tensor) -> bool:
-        return bool(self._loops.holds(self._tree[1], self._tree[3], slots.numpy()))
 
     def rebuild(self) -> None:
         self._loops.build_sums(self._tree)

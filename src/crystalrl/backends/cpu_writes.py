@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl.backends import torch_writes
@@ -59,8 +58,5 @@ class CpuWrites:
         if not finite:
             raise ValueError("td_error: wanted finite numbers of float32, got NaN or infinity")
         return torch.from_numpy(magnitude)
-
-    def below(self, slots: Tensor, number: Tensor | NDArray[np.int64]) -> bool:
-        return bool(self._loops.below(slots.numpy(), np.asarray(number)))
 
     strength = staticmethod(torch_writes.strength)

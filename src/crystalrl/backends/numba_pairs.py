@@ -213,7 +213,7 @@ def _lanes(
     delta_r: Tensor, context: Tensor | None, how: tuple[bool, bool, bool], rule: tuple[bool, int],
 ) -> Tensor:  # fmt: skip
     """float32[numbers, L, N], lane by lane."""
-    out = torch.zeros(numbers, *reward.shape)
+    out = torch.zeros(numbers, *reward.shape, dtype=torch.float32, device="cpu")
     for lane, scales in enumerate(zip(epsilon[:, 0].numpy(), delta_r[:, 0].numpy(), strict=True)):
         labels = _labels(lane, action, context, marks)
         rewards, births = (x[lane].contiguous().numpy() for x in (reward, order))
@@ -229,7 +229,8 @@ def nearest(
     and distances float32 [L, R, k], infinite for none. The distance includes actions, if given; contexts must match.
     """
     lanes, shape = len(state), (len(state), len(queried), k)
-    index, distance = torch.empty(shape, dtype=torch.int64), torch.empty(shape)
+    index = torch.empty(shape, dtype=torch.int64, device="cpu")
+    distance = torch.empty(shape, dtype=torch.float32, device="cpu")
     how = (discrete, action is not None, context is not None)
     for lane in range(lanes):
         actions = state if action is None else action
@@ -242,7 +243,7 @@ def nearest(
 
 def _labels(lane: int, action: Tensor, context: Tensor | None, marks: Tensor) -> tuple[Any, Any, Any]:
     """Actions, contexts (empty if None) and marks of a lane, as arrays."""
-    ids = torch.zeros(0, dtype=torch.int64) if context is None else context[lane].to(torch.int64)
+    ids = torch.zeros(0, dtype=torch.int64, device="cpu") if context is None else context[lane].to(torch.int64)
     return action[lane].contiguous().numpy(), ids.contiguous().numpy(), marks[lane].numpy()
 
 

@@ -2,7 +2,7 @@
 
 `numpy_tree` has the same functions; tests compare the two on the same random numbers.
 
-tree = (weight f32[L, N], label u8[L, N or 0], sums f64[L, S, M], generations i32[L, N, 2], offsets i64[levels]), as in
+tree = (weight f32[L, N], label u8[L, N or 0], sums f64[L, S, M], generation i32[L, N], offsets i64[levels]), as in
 `TreeTensors`.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from crystalrl.backends.numba_jit import jit
 from crystalrl.backends.numpy_tree import ARITY
-from crystalrl.backends.protocols import BELOW_ONE, UNLABELLED, Weighting
+from crystalrl.backends.protocols import BELOW_ONE, Weighting
 from crystalrl.backends.splitmix import GOLDEN, MIX_1, MIX_2
 
 TOP = 1
@@ -65,33 +65,13 @@ def examine(slot: Any, error: Any, magnitude: Any) -> Any:
 
 
 @jit
-def below(slot: Any, number: Any) -> bool:
-    """Whether all slots [L, B] are less than their lane's number i64[L]."""
-    for lane in range(slot.shape[0]):
-        for b in range(slot.shape[1]):
-            if slot[lane, b] >= number[lane]:
-                return False
-    return True
-
-
-@jit
-def holds(label: Any, generations: Any, slot: Any) -> bool:
-    """Whether every slot [L, B] has a label, or had one when it was drawn."""
-    for lane in range(slot.shape[0]):
-        for b in range(slot.shape[1]):
-            if label[lane, slot[lane, b]] == UNLABELLED and generations[lane, slot[lane, b], 1] < 0:
-                return False
-    return True
-
-
-@jit
 def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
     """Draw one slot per uniform f64[L, B] from its stratum u8[L, B]; slot i64 and share f64 [L, B] are written.
 
     Level by level for the whole batch, not draw by draw, so that cache misses of different draws overlap. Children are
     counted without branches, which would be mispredicted.
     """
-    weight, label, sums, generations, offsets = tree
+    weight, label, sums, _, offsets = tree
     size, labelled = uniform.shape[1], label.shape[1] > 0
     rest, inside = np.empty(size), np.empty(size)
     for lane in range(uniform.shape[0]):
@@ -121,19 +101,19 @@ def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> Non
                 child += running <= left
             slot[lane, b] = base + child
             share[lane, b] = np.float64(weight[lane, base + child]) / share[lane, b]
-        for b in range(size):
-            generations[lane, slot[lane, b], 1] = generations[lane, slot[lane, b], 0]
 
 
 @jit
-def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: Any, slot: Any, out: Any) -> None:
+def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: Any, drawn: Any) -> None:
     """Draw, and compute weights: out f32[L, B] = (count·share)^(−β) divided by the lane's largest, times the gate.
 
-    random = (key u64[L], tick u64); count f64[L, S], beta f64[L, 1]; gate = (c f32[L, N], power f64[L, 1], floor
-    f64[L, 1]): max((1 − c)^power, floor), or 1 if c is empty.
+    drawn = (slot i64[L, B], out, ticket i32[L, B]: the slots' generations); random = (key u64[L], tick u64); count
+    f64[L, S], beta f64[L, 1]; gate = (c f32[L, N], power f64[L, 1], floor f64[L, 1]): max((1 − c)^power, floor), or 1
+    if c is empty.
     """
     key, tick = random
     c, power, floor = gate
+    slot, out, ticket = drawn
     share, uniform = np.empty(stratum.shape), np.empty(stratum.shape)
     fill_uniform(key, tick, uniform)
     descend(tree, uniform, stratum, slot, share)
@@ -144,6 +124,7 @@ def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: An
             largest = max(largest, share[lane, b])
         for b in range(share.shape[1]):
             out[lane, b] = share[lane, b] / largest
+            ticket[lane, b] = tree[3][lane, slot[lane, b]]
             if c.shape[1] > 0:
                 plastic = (1.0 - np.float64(c[lane, slot[lane, b]])) ** power[lane, 0]
                 out[lane, b] *= max(plastic, floor[lane, 0])
@@ -207,9 +188,9 @@ def update_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
 @jit
 def update_one(tree: Any, slot: int, value: float, new: int) -> None:
     """Set weight and label of one slot of the only lane, increase its generation, and recompute the sums above."""
-    weight, label, sums, generations, offsets = tree
+    weight, label, sums, generation, offsets = tree
     old = np.uint8(new)
-    generations[0, slot, 0] += 1
+    generation[0, slot] += 1
     weight[0, slot] = value
     if label.shape[1] > 0:
         old = label[0, slot]
@@ -236,21 +217,20 @@ def _weigh(base: Any, weighting: Any, c: Any, epsilon: float) -> Any:
 
 
 @jit
-def learn(tree: Any, rule: Any, slot: Any, magnitude: Any) -> None:
-    """Set the weights of drawn slots [L, B] from |TD error| f32[L, B]; those rewritten since the draw are skipped.
+def learn(tree: Any, rule: Any, slot: Any, ticket: Any, magnitude: Any) -> None:
+    """Set the weights of slots [L, B] from |TD error| f32[L, B], where a slot's generation is its ticket i32[L, B].
 
     rule = (c f32[L, N], error f32[L, N + 1], weighting (one integer per stratum), ε, exponent f64[L, 1], max_priority
     f32[L]); c and error are empty where weights depend on the TD error alone.
     """
-    generations, label = tree[3], tree[1]
+    generation, label = tree[3], tree[1]
     c, error, weighting, epsilon, exponent, max_priority = rule
     mark = np.zeros(slot.shape, np.uint8)
     kept, value = np.empty(slot.shape, np.int64), np.empty(slot.shape, np.float32)
     for lane in range(slot.shape[0]):
         for b in range(slot.shape[1]):
             i = slot[lane, b]
-            drawn = generations[lane, i, 1]
-            kept[lane, b] = -1 if drawn >= 0 and drawn != generations[lane, i, 0] else i
+            kept[lane, b] = i if generation[lane, i] == ticket[lane, b] else -1
             value[lane, b] = (np.float64(magnitude[lane, b]) + epsilon) ** exponent[lane, 0]
             if kept[lane, b] >= 0:
                 max_priority[lane] = max(max_priority[lane], value[lane, b])
@@ -259,8 +239,6 @@ def learn(tree: Any, rule: Any, slot: Any, magnitude: Any) -> None:
                 mark[lane, b] = label[lane, i]
                 how = weighting[mark[lane, b]] if mark[lane, b] < len(weighting) else 0
                 value[lane, b] = _weigh(value[lane, b], how, c[lane, i], epsilon)
-        for b in range(slot.shape[1]):
-            generations[lane, slot[lane, b], 1] = -1
     update_sums(tree, kept, value, mark)
 
 

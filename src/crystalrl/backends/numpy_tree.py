@@ -52,18 +52,8 @@ def examine(slot: Any, error: Any, magnitude: Any) -> Any:
     return slot.min(), slot.max(), bool(magnitude.max() < np.inf)  # the maximum is NaN if any value is
 
 
-def below(slot: Any, number: Any) -> bool:
-    return bool((slot.max(-1) < number).all())
-
-
-def holds(label: Any, generations: Any, slot: Any) -> bool:
-    lane = _lanes(slot)
-    there = label[lane, slot] != UNLABELLED
-    return bool(there.all()) or bool((there | (generations[lane, slot, 1] >= 0)).all())
-
-
 def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
-    weight, label, sums, generations, _ = tree
+    weight, label, sums, _, _ = tree
     offsets = tree[4].tolist()
     lanes, strata, nodes = sums.shape
     lane = np.arange(lanes).repeat(uniform.shape[1]) if lanes > 1 else 0
@@ -85,8 +75,6 @@ def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> Non
     slot.reshape(-1)[:] = node
     node += lane * weight.shape[1]
     np.divide(weight.reshape(-1).take(node), total, out=share.reshape(-1))
-    pairs = generations.reshape(-1, 2)
-    pairs[node, 1] = pairs[node, 0]
 
 
 def _search(running: Any, rest: Any, row: Any) -> Any:
@@ -117,11 +105,13 @@ def _choose(members: Any, node: Any, rest: Any) -> tuple[Any, Any]:
     return node * ARITY + child, rest
 
 
-def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: Any, slot: Any, out: Any) -> None:
+def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: Any, drawn: Any) -> None:
     c, power, floor = gate
+    slot, out, ticket = drawn
     share, uniform = np.empty(stratum.shape), np.empty(stratum.shape)
     fill_uniform(random[0], random[1], uniform)
     descend(tree, uniform, stratum, slot, share)
+    tree[3].reshape(-1).take(_flat(slot, tree[3].shape[1]), out=ticket)
     share *= count if count.shape[1] == 1 else count[_lanes(slot), stratum]
     np.power(share, -beta, out=share)
     np.divide(share, share.max(-1, keepdims=True), out=out, casting="same_kind")
@@ -187,17 +177,14 @@ def _update_level(sums: Any, below: int, offset: int) -> None:
 
 
 def update_one(tree: Any, slot: int, value: float, new: int) -> None:
-    tree[3][0, slot, 0] += 1
+    tree[3][0, slot] += 1
     update_sums(tree, np.array([[slot]]), np.array([[value]]), np.array([[new]], np.uint8))
 
 
-def learn(tree: Any, rule: Any, slot: Any, magnitude: Any) -> None:
-    (weight, label, _, generations, _), (c, error, weighting, epsilon, exponent, max_priority) = tree, rule
-    flat, pairs = _flat(slot, weight.shape[1]), generations.reshape(-1, 2)
-    pair = pairs.take(flat, axis=0)
-    pairs[flat, 1] = -1
-    generation, drawn = pair[..., 0], pair[..., 1]
-    stale = (drawn != generation) & (drawn >= 0)
+def learn(tree: Any, rule: Any, slot: Any, ticket: Any, magnitude: Any) -> None:
+    (weight, label, _, generation, _), (c, error, weighting, epsilon, exponent, max_priority) = tree, rule
+    flat = _flat(slot, weight.shape[1])
+    stale = generation.reshape(-1).take(flat) != ticket
     base = ((magnitude.astype(np.float64) + epsilon) ** exponent).astype(np.float32)
     some = stale.any()
     np.maximum(max_priority, (np.where(stale, 0, base) if some else base).max(-1), out=max_priority)

@@ -35,13 +35,13 @@ class TreeTensors(NamedTuple):
     """The tensors of a sum tree; N′ is N rounded up to a multiple of the arity, with at least one spare slot.
 
     weight float32[L, N′]; label uint8[L, N′], or [L, 0] with a single stratum; sums float64[L, S, nodes], level by
-    level; generations int32[L, N′, 2]: that of the slot, and that of its last draw or −1.
+    level; generation int32[L, N′]: it increases whenever a slot is rewritten or its experience evicted.
     """
 
     weight: Tensor
     label: Tensor
     sums: Tensor
-    generations: Tensor
+    generation: Tensor
     offsets: tuple[int, ...]
     """Offset of each level in `sums`; the parents of the leaves come first."""
     slots: int
@@ -151,13 +151,12 @@ class TreeOperations(Protocol):
 
     def sample(
         self, streams: RandomStreams, stream: int, stratum: Tensor, count: Tensor, beta: Tensor, gate: Gate
-    ) -> tuple[Tensor, Tensor]: ...
+    ) -> tuple[Tensor, Tensor, Tensor]: ...
     def draw(self, uniform: Tensor, stratum: Tensor) -> tuple[Tensor, Tensor]: ...
-    def learn(self, slots: Tensor, magnitude: Tensor, rule: Rule) -> None: ...
+    def learn(self, slots: Tensor, ticket: Tensor, magnitude: Tensor, rule: Rule) -> None: ...
     def set(self, slots: Tensor, weight: Tensor, label: Tensor) -> None: ...
     def commit(self, slots: Tensor, rule: Rule, columns: SlotColumns | None, c: Tensor | None) -> None: ...
     def commit_one(self, slot: int, rule: Rule, columns: SlotColumns | None) -> None: ...
-    def holds(self, slots: Tensor) -> bool: ...
     def rebuild(self) -> None: ...
 
 
@@ -190,9 +189,6 @@ class Writes(Protocol):
     def magnitude(self, error: Tensor, slots: Tensor, capacity: int, corrupt: Tensor) -> Tensor:
         """|error| float32[L, B]. Errors that are not finite and unknown slots [L, B] raise ValueError on the host, and
         set `corrupt` (bool) elsewhere."""
-
-    def below(self, slots: Tensor, number: Tensor | NDArray[np.int64]) -> bool:
-        """Whether all slots int64[L, B] are less than their lane's number int64[L]."""
 
     def strength(
         self, c: Tensor, flags: Tensor, slots: Tensor, kappa: Tensor, exponent: Tensor, evaluated: int

@@ -30,17 +30,18 @@ class TorchTree:
     """`TreeOperations` on tensors of any device."""
 
     def __init__(self, tensors: TreeTensors) -> None:
-        self.weight, self.label, self.sums, self.generations, self.offsets, self.slots = tensors
+        self.weight, self.label, self.sums, self.generation, self.offsets, self.slots = tensors
         lanes, self.strata, _ = self.sums.shape
         self._lane = torch.arange(lanes, device=self.weight.device)[:, None]
 
     def sample(
         self, streams: RandomStreams, stream: int, stratum: Tensor, count: Tensor, beta: Tensor, gate: Gate
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         slots, share = self.draw(streams.uniform(stream, stratum.shape[1]), stratum)
         number = count.gather(1, stratum.long()) if self.strata > 1 else count
         weight = (share * number) ** -beta
-        return slots, (weight / weight.amax(-1, keepdim=True)).to(torch.float32) * gate.factor(slots)
+        weight = (weight / weight.amax(-1, keepdim=True)).to(torch.float32) * gate.factor(slots)
+        return slots, weight, self.generation.gather(1, slots)
 
     def draw(self, uniform: Tensor, stratum: Tensor) -> tuple[Tensor, Tensor]:
         lane, stratum = self._lane, stratum.long()  # torch would treat uint8 as a mask
@@ -55,24 +56,18 @@ class TorchTree:
         if self.strata > 1:
             leaves = leaves * (_children(self.label, lane, 0, node) == stratum[..., None])
         slots = node * ARITY + _choose(leaves.to(torch.float64), rest)[0]
-        self.generations[lane, slots, 1] = self.generations[lane, slots, 0]
         return slots, self.weight[lane, slots] / total
 
-    def learn(self, slots: Tensor, magnitude: Tensor, rule: Rule) -> None:
-        slots = self._without_stale(slots)
-        at, kept = slots.clamp_min(0), slots >= 0
+    def learn(self, slots: Tensor, ticket: Tensor, magnitude: Tensor, rule: Rule) -> None:
+        at = slots.clamp_min(0)
+        kept = (slots >= 0) & (self.generation.gather(1, at) == ticket)
+        slots = torch.where(kept, slots, -1)
         base = rule.base(magnitude)
         label = self.label.gather(1, at) if self.strata > 1 else torch.zeros_like(at, dtype=torch.uint8)
         self.set(slots, rule.weight(label, base, at), label)
         torch.maximum(rule.max_priority, (base * kept).amax(-1), out=rule.max_priority)
         if rule.error.shape[1]:
             rule.error.scatter_(1, torch.where(kept, slots, rule.error.shape[1] - 1), magnitude)
-
-    def _without_stale(self, slots: Tensor) -> Tensor:
-        """Slots int64[L, B], −1 where a slot was rewritten since it was drawn. Forgets the draws of these slots."""
-        generation, drawn = self.generations[self._lane, slots].unbind(-1)
-        self.generations[:, :, 1].scatter_(1, slots, -1)
-        return torch.where((drawn < 0) | (drawn == generation), slots, -1)
 
     def set(self, slots: Tensor, weight: Tensor, label: Tensor) -> None:
         lane, kept = self._lane, slots >= 0
@@ -99,13 +94,10 @@ class TorchTree:
             label = write_columns(columns, slots, self.label, c)
         base = rule.max_priority[:, None].expand(slots.shape)
         self.set(slots, rule.weight(label, base, slots.clamp_min(0)), label)
-        bump(self.generations, slots)
+        bump(self.generation, slots)
 
     def commit_one(self, slot: int, rule: Rule, columns: SlotColumns | None) -> None:
         self.commit(torch.full_like(self._lane, slot), rule, columns, None)
-
-    def holds(self, slots: Tensor) -> bool:
-        return holds(self.label, self.generations, slots)
 
     def rebuild(self) -> None:
         for s in range(self.strata):
@@ -122,16 +114,10 @@ def or_spare(slots: Tensor, width: int) -> Tensor:
     return torch.where(slots >= 0, slots, width - 1)
 
 
-def bump(generations: Tensor, slots: Tensor) -> None:
+def bump(generation: Tensor, slots: Tensor) -> None:
     """Increase the generation of slots int64[L, B]; a negative slot is skipped."""
-    at = or_spare(slots, generations.shape[1])
-    generations[:, :, 0].scatter_add_(1, at, torch.ones_like(slots, dtype=torch.int32))
-
-
-def holds(label: Tensor, generations: Tensor, slots: Tensor) -> bool:
-    """Whether every slot int64[L, B] has a label, or had one when it was drawn."""
-    labelled, drawn = label.gather(1, slots) != UNLABELLED, generations[:, :, 1].gather(1, slots) >= 0
-    return bool((labelled | drawn).all())
+    at = or_spare(slots, generation.shape[1])
+    generation.scatter_add_(1, at, torch.ones_like(slots, dtype=torch.int32))
 
 
 def _children(values: Tensor, row: Tensor, offset: int, node: Tensor) -> Tensor:

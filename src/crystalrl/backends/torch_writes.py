@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl.backends.protocols import SlotColumns
@@ -28,15 +26,10 @@ def store_rows(rows: Tensor, slots: Tensor, out: Tensor) -> None:
 
 
 def magnitude(error: Tensor, slots: Tensor, capacity: int, corrupt: Tensor) -> Tensor:
-    """See `Writes`; slots are not checked."""
-    magnitude = error.abs().to(torch.float32)
-    corrupt |= ~torch.isfinite(magnitude).all()
-    return magnitude
-
-
-def below(slots: Tensor, number: Tensor | NDArray[np.int64]) -> bool:
     """See `Writes`."""
-    return bool((slots.amax(-1) < torch.as_tensor(number)).all())
+    magnitude = error.abs().to(torch.float32)
+    corrupt |= ~(torch.isfinite(magnitude) & (slots >= 0) & (slots < capacity)).all()
+    return magnitude
 
 
 def strength(c: Tensor, flags: Tensor, slots: Tensor, kappa: Tensor, exponent: Tensor, evaluated: int) -> Tensor:

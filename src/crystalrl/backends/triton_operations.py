@@ -7,7 +7,6 @@ from torch import Tensor
 
 from crystalrl.backends import triton_sample, triton_tree, triton_writes
 from crystalrl.backends.protocols import Gate, RandomStreams, Rule, SlotColumns, TreeTensors
-from crystalrl.backends.torch_tree import holds
 
 
 class TritonTree:
@@ -18,15 +17,15 @@ class TritonTree:
 
     def sample(
         self, streams: RandomStreams, stream: int, stratum: Tensor, count: Tensor, beta: Tensor, gate: Gate
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         random = (streams.keys, streams.ticks, int(stream))
         return triton_sample.sample(self._tree, random, stratum, count, beta, gate.tensors)
 
     def draw(self, uniform: Tensor, stratum: Tensor) -> tuple[Tensor, Tensor]:
         return triton_sample.draw(self._tree, uniform, stratum)
 
-    def learn(self, slots: Tensor, magnitude: Tensor, rule: Rule) -> None:
-        triton_tree.learn(self._tree, rule, slots.contiguous(), magnitude.contiguous())
+    def learn(self, slots: Tensor, ticket: Tensor, magnitude: Tensor, rule: Rule) -> None:
+        triton_tree.learn(self._tree, rule, slots.contiguous(), ticket.contiguous(), magnitude.contiguous())
 
     def set(self, slots: Tensor, weight: Tensor, label: Tensor) -> None:
         triton_tree.set_weights(self._tree, slots.contiguous(), weight.contiguous(), label.contiguous())
@@ -37,9 +36,6 @@ class TritonTree:
     def commit_one(self, slot: int, rule: Rule, columns: SlotColumns | None) -> None:
         slots = torch.full((self._tree.lanes, 1), slot, device=self._tree.weight.device)
         self.commit(slots, rule, columns, None)
-
-    def holds(self, slots: Tensor) -> bool:
-        return holds(self._tree.label, self._tree.generations, slots)
 
     def rebuild(self) -> None:
         triton_tree.build_sums(self._tree)

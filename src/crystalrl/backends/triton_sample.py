@@ -51,10 +51,12 @@ def _choose(children, rest):
 
 @triton.jit(do_not_specialize=SIZES)
 def _draw(
-    weight, label, sums, generations, slots, keys, ticks, given, stratum, count, beta, chosen, out, size,
+    weight, label, sums, generation, slots, keys, ticks, given, stratum, count, beta, chosen, out, ticket, size,
     STREAM: tl.constexpr, GIVEN: tl.constexpr, STRATA: tl.constexpr, LEVELS: tl.constexpr, B: tl.constexpr,
 ):  # fmt: skip
-    """Slots of draws and, in `out` float64, their share of the stratum (GIVEN uniforms) or (count·share)^(−β)."""
+    """Slots of draws and, in `out` float64, their share of the stratum (GIVEN uniforms), or (count·share)^(−β) with the
+    slots' generations in `ticket`.
+    """
     lane, element = tl.program_id(0).to(tl.int64), tl.program_id(1) * B + tl.arange(0, B)
     live, at, place = element < size, lane * size + element, tl.arange(0, 64)[None, :]
     if GIVEN:
@@ -81,12 +83,11 @@ def _draw(
     child, rest = _choose(leaves, rest)
     slot = tl.minimum(node * arity + child, slots - 1)
     share = tl.sum(tl.where(place == child[:, None], leaves, 0.0), 1) / tl.where(total > 0, total, 1.0)
-    generation = generations + (lane * (slots // arity + 1) * arity + slot) * 2
-    tl.store(generation + 1, tl.load(generation), mask=live)
     tl.store(chosen + at, slot, mask=live)
     if GIVEN:
         tl.store(out + at, share, mask=live)
     else:
+        tl.store(ticket + at, tl.load(generation + lane * (slots // arity + 1) * arity + slot), mask=live)
         number = tl.load(count + lane * STRATA + wanted)
         tl.store(out + at, to_power(share * number, -tl.load(beta + lane)), mask=live)
 
@@ -120,25 +121,26 @@ def _weigh(
 def sample(
     tree: Tree, random: tuple[Tensor, Tensor, int], stratum: Tensor, count: Tensor, beta: Tensor,
     gate: tuple[Tensor, Tensor, Tensor],
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Like `numba_tree.sample`; random = (keys i64[streams, L], ticks i64[streams], stream)."""
     keys, ticks, stream = random
     c, power, floor = gate
     lanes, size, device = *stratum.shape, stratum.device
     slots = torch.empty(lanes, size, dtype=torch.int64, device=device)
+    ticket = torch.empty(lanes, size, dtype=torch.int32, device=device)
     raw = torch.empty(lanes, size, dtype=torch.float64, device=device)
     weights = torch.empty(lanes, size, dtype=torch.float32, device=device)
     block = at_once(DRAWS, slots)
     with on(slots):
         _draw[lanes, triton.cdiv(size, block)](
-            *tree, keys, ticks, raw, stratum, count, beta, slots, raw, size,
+            *tree, keys, ticks, raw, stratum, count, beta, slots, raw, ticket, size,
             STREAM=stream, GIVEN=False, B=block, **tree.shape,
         )  # fmt: skip
         _weigh[(lanes,)](
             raw, slots, c, power, floor, ticks, weights, size, c.stride(0),
             STREAM=stream, GATED=c.shape[1] > 0, B=1024,
         )  # fmt: skip
-    return slots, weights
+    return slots, weights, ticket
 
 
 def draw(tree: Tree, uniform: Tensor, stratum: Tensor) -> tuple[Tensor, Tensor]:
@@ -148,7 +150,7 @@ def draw(tree: Tree, uniform: Tensor, stratum: Tensor) -> tuple[Tensor, Tensor]:
     block = at_once(DRAWS, slots)
     with on(slots):
         _draw[lanes, triton.cdiv(size, block)](
-            *tree, slots, slots, uniform, stratum, uniform, uniform, slots, shares, size,
+            *tree, slots, slots, uniform, stratum, uniform, uniform, slots, shares, slots, size,
             STREAM=0, GIVEN=True, B=block, **tree.shape,
         )  # fmt: skip
     return slots, shares

@@ -38,7 +38,7 @@ class Tree(NamedTuple):
     weight: Tensor
     label: Tensor
     sums: Tensor
-    generations: Tensor
+    generation: Tensor
     slots: int
 
     @property
@@ -149,13 +149,13 @@ def weigh(base, mark, state, EPSILON: tl.constexpr, ROOTS: tl.constexpr, STATES:
 
 @triton.jit(do_not_specialize=SIZES)
 def _learn(
-    weight, label, sums, generations, slots,
-    chosen, magnitude, c, error, exponent, max_priority, size, c_stride, error_stride,
+    weight, label, sums, generation, slots,
+    chosen, ticket, magnitude, c, error, exponent, max_priority, size, c_stride, error_stride,
     EPSILON: tl.constexpr, ROOTS: tl.constexpr, STATES: tl.constexpr, BY_C: tl.constexpr,
     STRATA: tl.constexpr, LEVELS: tl.constexpr, B: tl.constexpr, R: tl.constexpr,
 ):  # fmt: skip
-    """Set new weights of the drawn slots of a lane, except where a slot was rewritten since, or its error is not finite
-    (which `magnitude` has recorded). All generations are read before any draw is forgotten.
+    """Set new weights of the drawn slots of a lane, except where a slot's generation is not its ticket, or its error is
+    not finite (which `magnitude` has recorded).
     """
     lane = tl.program_id(0).to(tl.int64)
     row = lane * (slots // arity + 1) * arity
@@ -164,10 +164,10 @@ def _learn(
         element = begin + tl.arange(0, B)
         slot = tl.load(chosen + lane * size + element, mask=element < size, other=-1)
         live = (slot >= 0) & (slot < slots)
-        at = generations + (row + slot) * 2
-        generation, drawn = tl.load(at, mask=live, other=0), tl.load(at + 1, mask=live, other=-1)
+        drawn = tl.load(ticket + lane * size + element, mask=live, other=0)
+        same = tl.load(generation + row + slot, mask=live, other=0) == drawn
         delta = tl.load(magnitude + lane * size + element, mask=live, other=0.0)
-        kept = live & ((drawn < 0) | (drawn == generation)) & (delta < float("inf"))
+        kept = live & same & (delta < float("inf"))
         value = tl.exp(power * tl.log(delta.to(tl.float64) + EPSILON)).to(tl.float32)
         top = tl.maximum(top, tl.max(tl.where(kept, value, 0.0), 0))
         if BY_C:
@@ -177,11 +177,6 @@ def _learn(
             tl.store(error + lane * error_stride + slot, delta, mask=kept)
         tl.store(weight + row + slot, value, mask=kept)
     tl.store(max_priority + lane, top)
-    tl.debug_barrier()
-    for begin in range(0, size, B):
-        element = begin + tl.arange(0, B)
-        slot = tl.load(chosen + lane * size + element, mask=element < size, other=-1)
-        tl.store(generations + (row + slot) * 2 + 1, -1, mask=(slot >= 0) & (slot < slots))
     update_sums(weight, label, sums, slots, chosen, size, lane, STRATA, LEVELS, R)
 
 
@@ -249,12 +244,12 @@ def _strata_bits(weighting: tuple[Weighting, ...]) -> tuple[int, int]:
     return roots, states
 
 
-def learn(tree: Tree, rule: Rule, slots: Tensor, magnitude: Tensor) -> None:
+def learn(tree: Tree, rule: Rule, slots: Tensor, ticket: Tensor, magnitude: Tensor) -> None:
     """Like `numba_tree.learn`."""
     c, error = rule.c, rule.error
     with on(slots):
         _learn[(tree.lanes,)](
-            *tree, slots, magnitude, c, error, rule.exponent, rule.max_priority,
+            *tree, slots, ticket, magnitude, c, error, rule.exponent, rule.max_priority,
             slots.shape[1], c.stride(0), error.stride(0),
             BY_C=c.shape[1] > 0, **weighting(rule), **blocks(slots), **tree.shape,
         )  # fmt: skip

@@ -8,10 +8,9 @@ import triton.language as tl
 from torch import Tensor
 
 from crystalrl.backends.protocols import Rule, SlotColumns
-from crystalrl.backends.torch_writes import below
 from crystalrl.backends.triton_tree import Tree, arity, at_once, blocks, on, to_power, update_sums, weigh, weighting
 
-__all__ = ["allocate", "below", "commit", "magnitude", "probe", "store_rows", "strength"]
+__all__ = ["allocate", "commit", "magnitude", "probe", "store_rows", "strength"]
 
 SIZES = ["slots", "size", "words", "stride", "lane_step", "step", "n_step"]
 """Arguments that a kernel is not specialised for."""
@@ -37,7 +36,7 @@ def _allocate(valid, counter, queue, chosen, slots, size, QUEUE: tl.constexpr, B
 
 @triton.jit(do_not_specialize=SIZES)
 def _commit(
-    weight, label, sums, generations, slots, chosen, size, max_priority,
+    weight, label, sums, generation, slots, chosen, size, max_priority,
     floats, bytes, births, updated, env, clock, number, filled, enter, given, lane_step, step, n_step,
     COLUMNS: tl.constexpr, FLOATS: tl.constexpr, ENV: tl.constexpr, GIVEN: tl.constexpr, MARKS: tl.constexpr,
     EPSILON: tl.constexpr, ROOTS: tl.constexpr, STATES: tl.constexpr,
@@ -59,8 +58,7 @@ def _commit(
         element = begin + tl.arange(0, B)
         slot = tl.load(chosen + lane * size + element, mask=element < size, other=-1)
         kept = (slot >= 0) & (slot < slots)
-        generation = generations + (row + slot) * 2
-        tl.store(generation, tl.load(generation, mask=kept, other=0) + 1, mask=kept)
+        tl.store(generation + row + slot, tl.load(generation + row + slot, mask=kept, other=0) + 1, mask=kept)
         value = tl.zeros((B,), tl.float32) + top
         if COLUMNS:
             c, new = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.int32)

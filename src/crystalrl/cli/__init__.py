@@ -237,9 +237,9 @@ def _demo(out: Path, console: Console) -> None:
 
 OWN_AGENT = """
 With your own agent:
-  memory = CrystalMemory(100_000, obs=(17,), action=6, params=CrystalParams.anchored(), anchor={"q": (6,)})
+  memory = CrystalMemory(100_000, obs=(17,), action=6, anchor={"q": (6,)})
   memory.add(Transition(obs, action, reward, next_obs, terminated, truncated))
   batch = memory.sample(256)     # your loss: batch.weight · TD error² + batch.anchor["q"].coefficient · (q − target)²
-  memory.update(batch.index, td_error)
+  memory.update(batch, td_error)
   if memory.due: memory.consolidate(lambda batch: Evaluation(td_errors(batch), {"q": network(batch.obs)}))
 More seeds, tasks and configurations: `crystalrl run --help`, `crystalrl list`."""

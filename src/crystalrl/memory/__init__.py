@@ -5,7 +5,7 @@ from crystalrl.memory.crystal.memory import CrystalMemory
 from crystalrl.memory.crystal.report import Consolidation
 from crystalrl.memory.prioritized import PrioritizedMemory
 from crystalrl.memory.reservoir import ReservoirMemory
-from crystalrl.memory.storage.checkpoint import CheckpointError
+from crystalrl.memory.storage.header import CheckpointError
 from crystalrl.memory.uniform import UniformMemory
 
 __all__ = [

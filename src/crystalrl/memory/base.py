@@ -3,46 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, is_dataclass
 from os import PathLike
-from typing import Any, ClassVar, Self, Unpack
+from typing import Any, Self, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from crystalrl.backends import backend_for
+from crystalrl.memory.exclusive import Calls, exclusive
 from crystalrl.memory.ledger import Ledger
 from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.arena import Arena
 from crystalrl.memory.storage.batches import gather_batch
-from crystalrl.memory.storage.checkpoint import CheckpointError
+from crystalrl.memory.storage.checks import refuse
 from crystalrl.memory.storage.external import AnyArena, ExternalArena
+from crystalrl.memory.storage.header import CheckpointError, refuse_sparse, understand
 from crystalrl.memory.storage.layout import Layout
 from crystalrl.memory.storage.nstep import NStep
 from crystalrl.memory.storage.pack import Packer
-from crystalrl.memory.storage.spec import StorageOptions, StorageSpec, from_spaces, storage_from_json, storage_to_json
+from crystalrl.memory.storage.spec import StorageOptions, StorageSpec, from_spaces
+from crystalrl.memory.stored import StoredMemory, restored
+from crystalrl.memory.updates import checked_update
 from crystalrl.random import Streams
 from crystalrl.types import ArrayLike, Batch, Evaluate, Transition
 
 
-class ReplayMemory:
+class ReplayMemory(StoredMemory, complete=False):
     """Payload (`arena`) + ledger + unfinished n-step windows + random streams + clock.
 
     Invariant: the occupied slots of the ledger are those written in the arena; `time[l]` counts the valid transitions
     added to lane l. A subclass sets `ledger` and `params` in its constructor.
+
+    A memory is not thread-safe. A call that overlaps with a call of the same memory in another thread raises
+    RuntimeError, with nothing changed.
     """
 
     params: object = None
     ledger: Ledger
-    kinds: ClassVar[dict[str, type[ReplayMemory]]] = {}
-    """Memory classes by the name stored in files."""
-
-    def __init_subclass__(cls) -> None:
-        ReplayMemory.kinds[cls.__name__] = cls
 
     def __init__(self, spec: StorageSpec, arena: ExternalArena | None = None) -> None:
         self.spec = spec
+        self.calls: Calls = {}
         self.lanes, self.capacity = spec.lanes or 1, spec.capacity
         self.device = torch.device(spec.device)
         self.backend = backend_for(self.device)
@@ -69,11 +71,6 @@ class ReplayMemory:
         merged: dict[str, Any] = {**from_spaces(observation_space, action_space), **options}
         return cls(capacity, **merged)  # type: ignore[arg-type]
 
-    @classmethod
-    def _restore(cls, storage: dict[str, Any], params: dict[str, Any]) -> Self:
-        """A memory built from the header of its file."""
-        return cls(**params, **storage)
-
     def __len__(self) -> int:
         """Experiences stored, in the fullest lane."""
         return int(self.ledger.count.max())
@@ -94,6 +91,7 @@ class ReplayMemory:
         """Bytes held: payload and ledger."""
         return self.arena.nbytes + int(self.ledger.nbytes)
 
+    @exclusive
     def add(self, transition: Transition, *, valid: ArrayLike | None = None) -> Tensor:
         """Store one step of every environment. Returns the slots written; −1: pending, not valid or not kept.
 
@@ -101,6 +99,9 @@ class ReplayMemory:
         result is int64 of that shape; with n-step returns it has one more axis of size n, because the end of an episode
         closes n windows.
         """
+        return self._add(transition, valid)
+
+    def _add(self, transition: Transition, valid: ArrayLike | None) -> Tensor:
         if not self._recording:
             self.ledger.reserve(self._width)  # may raise: nothing has changed yet
         rows = self.packer.pack(transition)
@@ -133,12 +134,14 @@ class ReplayMemory:
         commit(slots)
         return slots
 
+    @exclusive
     def reserve(self) -> None:
         """The part of `add` that runs on the host. `add` calls it itself, except while a CUDA graph is recorded: call
         it before each replay of a recorded `add`.
         """
         self.ledger.reserve(self._width)
 
+    @exclusive
     def end_episode(self, ended: ArrayLike | None = None, episode_return: ArrayLike | None = None) -> Tensor:
         """Close the open n-step windows of the environments that `ended` (None: all) as truncated.
 
@@ -163,11 +166,13 @@ class ReplayMemory:
     def _outer_windows(self, slots: Tensor) -> Tensor:
         return self._outer(slots.unflatten(1, (self.spec.envs, self.spec.n_step)))
 
+    @exclusive
     def sample(self, size: int) -> Batch:
         """Draw `size` experiences per lane, with replacement."""
         self._refuse_size(size)
-        slots, weight = self.ledger.draw(size, self.time)
-        return gather_batch(self.arena, slots, weight, to=self.deliver, squeeze=self.spec.lanes is None)
+        slots, weight, ticket = self.ledger.draw(size, self.time)
+        squeeze = self.spec.lanes is None
+        return gather_batch(self.arena, slots, weight, to=self.deliver, squeeze=squeeze, ticket=ticket)
 
     def _refuse_size(self, size: int) -> None:
         if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
@@ -179,122 +184,62 @@ class ReplayMemory:
             raise ValueError(f"sample: wanted at least one stored experience, got an empty memory{where}")
         self._filled = True  # experiences are replaced, not removed: no need to check again until `clear`
 
-    def update(self, index: Tensor, td_error: ArrayLike) -> None:
-        """Report the TD errors (signed or absolute) of drawn experiences: index and td_error [L, B] or [B].
+    @exclusive
+    def update(self, drawn: Batch | ArrayLike, td_error: ArrayLike) -> None:
+        """Report TD errors (signed or absolute) [L, B] or [B] of a drawn batch, or of slots given as integers.
 
-        An entry whose slot was rewritten since it was drawn is skipped.
+        Entries of a batch whose slot was rewritten or emptied since the draw are skipped, however many batches are
+        outstanding. Plain slots stand for what they hold now, and must hold an experience.
         """
-        slots, magnitude = self._checked_update(index, td_error)
-        self.ledger.update(slots, magnitude)
-
-    def _checked_update(self, index: Tensor, td_error: ArrayLike) -> tuple[Tensor, Tensor]:
-        """Slots int64[L, B] and |td| float32[L, B], checked."""
-        slots = torch.as_tensor(index, device=self.device)
-        error = torch.as_tensor(td_error, device=self.device).detach()
-        dims = 1 if self.spec.lanes is None else 2
-        if slots.dim() != dims or (dims == 2 and slots.shape[0] != self.lanes) or error.shape != slots.shape:
-            wanted = "[B]" if dims == 1 else f"[{self.lanes}, B]"
-            got = f"{tuple(slots.shape)} and {tuple(error.shape)}"
-            raise ValueError(f"update: wanted index and td_error of the same shape {wanted}, got {got}")
-        whole = slots.dtype in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-        if not whole or not error.is_floating_point():
-            raise TypeError(f"update: wanted an integer index and float td_error, got {slots.dtype} and {error.dtype}")
-        inner, error = slots.to(torch.int64).view(self.lanes, -1), error.reshape(self.lanes, -1)
-        magnitude = self.backend.writes.magnitude(error, inner, self.capacity, self.packer.corrupt)
-        if self.backend.on_host and not self.ledger.holds(inner):
+        slots, error, ticket = checked_update(self.spec, self.device, drawn, td_error)
+        plain = ticket is None and (self.ledger.learns or not isinstance(drawn, Batch))
+        if plain and not self.backend.on_host:
+            slots = torch.where(self.ledger.occupied(slots), slots, -1)  # told at the next check
+        magnitude = self.backend.writes.magnitude(error, slots, self.capacity, self.packer.corrupt)
+        if plain and self.backend.on_host and not bool(self.ledger.occupied(slots).all()):
             raise ValueError("index: wanted slots that hold an experience, got empty ones (from before a clear?)")
-        return inner, magnitude
+        self.ledger.update(slots, magnitude, ticket)
 
+    @exclusive
     def consolidate(self, evaluate: Evaluate) -> Any:
         """Nothing to consolidate: returns None."""
         self.packer.check()
 
+    @exclusive
     def clear(self) -> None:
         """Forget all experiences. Parameters, clock and random streams stay."""
+        if self._on_cuda:
+            self.arena.rows.masked_fill_(self.packer.corrupt, 0)  # no NaN stays behind
         self.packer.corrupt.zero_()
         self.ledger.clear()
         self._filled = False
         if self.windows is not None:
             self.windows.clear()
 
+    @exclusive
     def check(self) -> None:
         """Raise AssertionError if an invariant is broken, naming it (on CUDA, ValueError for NaN or infinity)."""
         self.packer.check()
         self.ledger.check()
-        if self.windows is not None:
-            self.windows.check()
-
-    def _tensors(self) -> dict[str, Tensor]:
-        """Live tensors that make up the state. Those named `…slot.…` are [L, N, …]: files hold only their used part."""
-        parts: dict[str, Mapping[str, Tensor]] = {
-            "memory": {"slot.rows": self.arena.rows, "time": self.time},
-            "ledger": self.ledger.tensors(),
-            "streams": self.streams.tensors(),
-            "windows": self.windows.tensors() if self.windows is not None else {},
-        }
-        return {f"{part}.{name}": tensor for part, named in parts.items() for name, tensor in named.items()}
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """The complete state, as tensors on CPU."""
-        used = self.ledger.used
-        return {
-            name: (tensor[:, :used] if ".slot." in name else tensor).detach().to("cpu", copy=True).contiguous()
-            for name, tensor in self._tensors().items()
-        }
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Load `state`. Raises, with nothing changed, if its names, shapes or dtypes do not match."""
-        own = self._tensors()
-        if set(state) != set(own):
-            odd = sorted(set(state) ^ set(own))
-            raise ValueError(f"state: wanted the tensors of {type(self).__name__}, got others: {', '.join(odd[:6])}")
-        for name, tensor in own.items():
-            checkpoint.refuse_other(name, tensor, state[name])
-        self.clear()
-        self.ledger.forget_draws()
-        for name, tensor in own.items():
-            given = state[name]
-            (tensor[:, : given.shape[1]] if ".slot." in name else tensor).copy_(given)
-        self.streams.refresh()
-        self.ledger.refresh()
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the memory to one file. If that fails, the previous file is unchanged."""
-        checkpoint.write(path, self._header(), self.state_dict())
-
-    def load(self, path: str | PathLike[str]) -> None:
-        """Load the state of a memory of the same kind and structure from a file. On any error nothing is changed."""
-        header, state = checkpoint.read(path)
-        own = self._header()
-        for name in ("kind", "structure"):
-            if header.get(name) != own[name]:
-                raise CheckpointError(f"{path}: wanted {name} {own[name]}, got {header.get(name)}")
-        try:
-            self.load_state_dict(state)
-        except ValueError as error:
-            raise CheckpointError(f"{path}: {error}") from error
+        refuse(self._problems(self._tensors()), AssertionError)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy use the saved state: tensors that are views of one storage would be separated otherwise."""
         arrays = {name: tensor.numpy() for name, tensor in self.state_dict().items()}
         return _restored, (self._header(), arrays, str(self.device))
 
-    def _header(self) -> dict[str, Any]:
-        params = asdict(self.params) if is_dataclass(self.params) and not isinstance(self.params, type) else {}
-        return {"kind": type(self).__name__, "structure": storage_to_json(self.spec), "params": params}
-
 
 def load_memory(path: str | PathLike[str], device: str | torch.device = "cpu") -> ReplayMemory:
-    """Load a memory of any kind from `path`."""
+    """Load a memory of any kind from `path`. A nearly empty one of several GB is refused: build it and call `load`."""
     header, state = checkpoint.read(path)
-    if header["kind"] not in ReplayMemory.kinds:
-        raise CheckpointError(f"{path}: wanted one of {sorted(ReplayMemory.kinds)}, got {header['kind']}")
-    return _restored(header, state, device)
+    try:
+        refuse_sparse(understand(header, state), state)
+        return _restored(header, state, device)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path}: {error}") from error
 
 
 def _restored(header: Mapping[str, Any], values: Mapping[str, Any], device: str | torch.device) -> ReplayMemory:
-    state = {name: torch.as_tensor(value) for name, value in values.items()}
-    options = {**storage_from_json(header["structure"]), "seed": state["streams.seeds"].tolist(), "device": device}
-    memory = ReplayMemory.kinds[header["kind"]]._restore(options, header["params"])
-    memory.load_state_dict(state)
+    memory = restored(header, {name: torch.as_tensor(value, device="cpu") for name, value in values.items()}, device)
+    assert isinstance(memory, ReplayMemory)
     return memory

@@ -1,12 +1,12 @@
 """Ledgers decide which slots are written and which are drawn. They know nothing about observations.
 
 `allocate` returns slots to write, `commit` confirms that they were written, `draw` returns slots to replay with their
-weights, `update` records TD errors. Another library may keep its own storage and use only a ledger.
+weights and tickets, `update` records TD errors. Another library may keep its own storage and use only a ledger.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -14,11 +14,26 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl.backends import backend_for
+from crystalrl.memory.storage.checks import Named, Problems, counters, refuse
 from crystalrl.random import Streams
+
+
+class Draw(NamedTuple):
+    """Slots int64[L, B], their weights float32[L, B], and their generations int32[L, B] at the draw, where the ledger
+    counts these.
+    """
+
+    slots: Tensor
+    weight: Tensor
+    ticket: Tensor | None = None
 
 
 class Ledger(Protocol):
     """Bookkeeping of L lanes × N slots. `tensors` returns its whole state."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether `update` changes anything; then draws have tickets."""
 
     @property
     def count(self) -> Tensor:
@@ -42,14 +57,14 @@ class Ledger(Protocol):
     def add_one(self) -> int:
         """`allocate` and `commit` in one, for a single experience of the only lane, on CPU; its row is stored next."""
 
-    def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
-        """Slots int64[L, B] and weights float32[L, B]; `time` int64[L] counts environment steps."""
+    def draw(self, size: int, time: Tensor) -> Draw:
+        """`size` slots of each lane; `time` int64[L] counts environment steps."""
 
-    def update(self, slots: Tensor, magnitude: Tensor) -> None:
-        """Record |TD error| float32[L, B] of drawn slots int64[L, B]; those rewritten since are skipped."""
+    def update(self, slots: Tensor, magnitude: Tensor, ticket: Tensor | None) -> None:
+        """Record |TD error| float32[L, B] of slots int64[L, B], except where a slot's generation is not its ticket."""
 
-    def holds(self, slots: Tensor) -> bool:
-        """Whether every slot int64[L, B] is occupied (this synchronises)."""
+    def occupied(self, slots: Tensor) -> Tensor:
+        """bool[L, B]: whether slots int64[L, B] hold an experience."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Live tensors that make up the state, by their stored names; [L, N] ones are named `slot.…`."""
@@ -61,7 +76,10 @@ class Ledger(Protocol):
         """Forget all experiences. Updates for earlier draws are skipped."""
 
     def forget_draws(self) -> None:
-        """Forget earlier draws: no updates for them will follow."""
+        """Updates for earlier draws will be skipped, whatever is loaded next."""
+
+    def problems(self, state: Named, width: int) -> Problems:
+        """What is wrong with a state, live or stored, of which the first `width` slots are given."""
 
     def check(self) -> None: ...
 
@@ -71,13 +89,13 @@ class CountedLedger:
     allocated so far.
     """
 
+    learns = False
+
     def __init__(self, lanes: int, slots: int, streams: Streams) -> None:
         self.lanes, self.slots, self.streams = lanes, slots, streams
         self.backend = backend_for(streams.device)
         self.number = torch.zeros(lanes, dtype=torch.int64, device=streams.device)
         self._number: NDArray[np.int64] = self.number.numpy() if self.backend.on_host else np.empty(0, np.int64)
-        self._bound = self._number if self.backend.on_host else self.number
-        """`number` as the backend reads it."""
 
     @property
     def count(self) -> Tensor:
@@ -97,11 +115,11 @@ class CountedLedger:
     def commit(self, slots: Tensor) -> None:
         pass
 
-    def update(self, slots: Tensor, magnitude: Tensor) -> None:
+    def update(self, slots: Tensor, magnitude: Tensor, ticket: Tensor | None) -> None:
         pass
 
-    def holds(self, slots: Tensor) -> bool:
-        return self.backend.writes.below(slots, self._bound)
+    def occupied(self, slots: Tensor) -> Tensor:
+        return (slots >= 0) & (slots < self.count[:, None])
 
     def tensors(self) -> dict[str, Tensor]:
         return {"number": self.number}
@@ -115,9 +133,13 @@ class CountedLedger:
     def forget_draws(self) -> None:
         pass
 
+    def problems(self, state: Named, width: int) -> Problems:
+        yield from counters(state, "number")
+        if int(state["number"].max()) > width < self.slots:
+            yield f"number: wanted at most the {width} stored experiences, got {int(state['number'].max())}"
+
     def check(self) -> None:
-        if bool((self.number < 0).any()):
-            raise AssertionError("ledger: a negative number of experiences")
+        refuse(self.problems(self.tensors(), self.slots), AssertionError)
 
 
 class RingLedger(CountedLedger):

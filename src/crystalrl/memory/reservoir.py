@@ -6,15 +6,17 @@ member or is dropped, and the new experience is written to the slot that this fr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from crystalrl.memory.base import ReplayMemory
-from crystalrl.memory.ledger import CountedLedger
+from crystalrl.memory.ledger import CountedLedger, Draw
+from crystalrl.memory.storage.checks import Named, Problems, between
 from crystalrl.memory.storage.spec import StorageOptions, StorageSpec
 from crystalrl.random import Stream, Streams
 
@@ -119,7 +121,7 @@ class ReservoirLedger(CountedLedger):
             recent[number % window] = slot
         return slot
 
-    def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, size: int, time: Tensor) -> Draw:
         uniform = self.streams.uniform(Stream.DRAW, size)
         recent, reserved = self.filled
         share = torch.where(reserved > 0, round(self.params.recent_batch * size), size)
@@ -127,18 +129,22 @@ class ReservoirLedger(CountedLedger):
         from_recent = torch.arange(size, device=uniform.device) < share[:, None]
         new = self.recent.gather(1, _scaled(uniform, recent[:, None]))
         old = self.reserved.gather(1, _scaled(uniform, reserved[:, None]))
-        return torch.where(from_recent, new, old), torch.ones(uniform.shape, dtype=torch.float32, device=uniform.device)
+        weight = torch.ones(uniform.shape, dtype=torch.float32, device=uniform.device)
+        return Draw(torch.where(from_recent, new, old), weight)
 
     def tensors(self) -> dict[str, Tensor]:
         return {**super().tensors(), "recent": self.recent, "reserved": self.reserved}
 
-    def check(self) -> None:
-        super().check()
-        recent, reserved = self.filled
-        for lane in range(len(self.number)):
-            named = torch.cat([self.recent[lane, : int(recent[lane])], self.reserved[lane, : int(reserved[lane])]])
-            if not torch.equal(named.sort().values, torch.arange(len(named), device=named.device)):
-                raise AssertionError(f"reservoir, lane {lane}: its lists do not name every occupied slot once")
+    def problems(self, state: Named, width: int) -> Problems:
+        yield from super().problems(state, width)
+        for name in ("recent", "reserved"):
+            yield from between(name, state[name], -1, self.slots - 1)
+        counts = state["number"].clamp(0, self.slots).tolist()
+        for lane, count in enumerate(counts):
+            recent = min(count, self.window)
+            named = torch.cat([state["recent"][lane, :recent], state["reserved"][lane, : count - recent]])
+            if not torch.equal(named.sort().values, torch.arange(count, device=named.device)):
+                yield f"reservoir, lane {lane}: wanted lists that name every occupied slot once, got others"
 
 
 def _scaled(uniform: Tensor, count: Tensor) -> Tensor:
@@ -166,3 +172,9 @@ class ReservoirMemory(ReplayMemory):
         super().__init__(StorageSpec(capacity, **storage))
         self.params = params
         self.ledger = ReservoirLedger(self.lanes, self.capacity, self.streams, params)
+
+    @classmethod
+    def _sizes(cls, spec: StorageSpec, params: Mapping[str, Any], state: Named) -> dict[str, tuple[int, ...]]:
+        lanes, window = spec.lanes or 1, round(ReservoirParams(**params).recent * spec.capacity)
+        lists = {"ledger.recent": (lanes, window + 1), "ledger.reserved": (lanes, spec.capacity - window + 1)}
+        return super()._sizes(spec, params, state) | lists

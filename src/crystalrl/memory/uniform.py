@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.memory.base import ReplayMemory
-from crystalrl.memory.ledger import RingLedger
+from crystalrl.memory.ledger import Draw, RingLedger
 from crystalrl.memory.storage.spec import StorageOptions, StorageSpec
 from crystalrl.random import Stream
 
@@ -16,9 +16,9 @@ from crystalrl.random import Stream
 class UniformLedger(RingLedger):
     """Every stored experience is equally likely; a new one replaces the oldest."""
 
-    def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(self, size: int, time: Tensor) -> Draw:
         slots = self.streams.integers(Stream.DRAW, size, self.count)
-        return slots, torch.ones(slots.shape, dtype=torch.float32, device=slots.device)
+        return Draw(slots, torch.ones(slots.shape, dtype=torch.float32, device=slots.device))
 
 
 class UniformMemory(ReplayMemory):

@@ -13,7 +13,7 @@ from pathlib import Path
 from torch import Tensor
 
 from crystalrl.memory.storage import checkpoint
-from crystalrl.memory.storage.checkpoint import CheckpointError
+from crystalrl.memory.storage.header import CheckpointError
 from crystalrl.study.plan import Group
 from crystalrl.study.recorder import Recorder
 from crystalrl.study.run import Event, Progress, Scored, Trainer

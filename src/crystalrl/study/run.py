@@ -139,7 +139,7 @@ class Trainer:
     def _learn(self) -> None:
         """One gradient step on one replayed batch."""
         batch = self.method.augment(self.memory.sample(self.spec.batch))
-        self.memory.update(batch.index, self.agent.update(batch, self.method).td_error)
+        self.memory.update(batch, self.agent.update(batch, self.method).td_error)
 
     def state(self) -> dict[str, Tensor] | None:
         """Everything needed to continue, on CPU; None if the world cannot be saved at this step."""

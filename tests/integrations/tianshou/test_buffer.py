@@ -186,3 +186,24 @@ def test_misuse_is_refused_with_a_reason() -> None:
     with pytest.raises(NotImplementedError, match="wanted `save`"):
         buffer.save_hdf5("nowhere")
     assert A == 2
+
+
+def test_errors_never_reach_an_experience_written_since_the_draw() -> None:
+    made, buffer = trained("DQN")
+    memory, rng, late = buffer.memory, np.random.default_rng(0), 0
+    for _ in range(10):
+        with policy_within_training_step(made.policy):
+            made.update(buffer=buffer, sample_size=32)  # |δ| of the armed batch, of its size
+        slots = buffer.sample_indices(32)
+        first = memory.ledger.birth[0, slots].clone()
+        for _ in range(10):
+            buffer.add(step("DQN", rng))
+        buffer.sample_indices(16)  # another draw is outstanding
+        same = memory.ledger.birth[0, slots] == first
+        before = memory.ledger.error[0].clone()
+        memory.steps.zero_()  # a consolidation is not due
+        buffer.update_weight(slots, None)
+        changed = (memory.ledger.error[0] != before).nonzero()[:, 0]
+        assert set(changed.tolist()) <= set(slots[same.numpy()].tolist())
+        late += int((~same).sum())
+    assert late > 10

@@ -8,7 +8,7 @@ from tensordict import TensorDict
 from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
 
 from crystalrl import CrystalParams
-from crystalrl.integrations.torchrl import CrystalSampler
+from crystalrl.integrations.torchrl import CrystalSampler, MemoryLoss
 from tests.integrations.torchrl_models import LOSSES, NO_ANCHORS, data, loss_module, make, trained
 
 
@@ -59,7 +59,7 @@ def test_a_memory_over_torchrl_s_storage_equals_one_that_stores_the_data_itself(
         assert torch.equal(batch["observation"], twin.obs)
         torch.testing.assert_close(batch["memory", "weight"], twin.weight, rtol=0, atol=0)
         loss(batch)
-        own.update(twin.index, loss.evaluate(batch).td_error)
+        own.update(twin, loss.evaluate(batch).td_error)
         assert sampler.due
         sampler.consolidate()
         consolidate(own, lambda given: loss.evaluate(buffer.storage.get(given.index.clamp_max(own.ledger.used - 1))))
@@ -125,3 +125,30 @@ def test_one_experience_at_a_time_and_an_emptied_buffer() -> None:
     buffer.empty()
     assert len(sampler) == len(buffer) == 0
     assert buffer.extend(data("DQN", 3)).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("prefetch", [None, 3])
+def test_errors_of_batches_drawn_ahead_never_reach_an_experience_written_since(prefetch: int | None) -> None:
+    """Batches wait in TorchRL's queue, drawn by its threads, while their slots are rewritten."""
+    loss = MemoryLoss(loss_module("DQN"))
+    sampler = CrystalSampler(loss, NO_ANCHORS, seed=3)
+    buffer = TensorDictReplayBuffer(
+        storage=LazyTensorStorage(60), sampler=sampler, writer=sampler.writer, batch_size=16, prefetch=prefetch
+    )
+    buffer.extend(data("DQN", 60))
+    loss(buffer.sample())
+    late, waiting = 0, [buffer.sample()]
+    for k in range(1, 30):
+        buffer.extend(data("DQN", 10, k))
+        waiting.append(buffer.sample())
+        drawn = waiting.pop(0)
+        stored = buffer.storage.get(drawn["index"])["observation"]
+        same = (stored == drawn["observation"]).all(-1)
+        before = sampler.memory.ledger.error[0].clone()
+        sampler.update(drawn["index"], torch.full((16,), 10.0 + k))
+        learned = sampler.memory.ledger.error[0] == 10.0 + k
+        assert set(learned.nonzero()[:, 0].tolist()) == set(drawn["index"][same].tolist())
+        assert torch.equal(sampler.memory.ledger.error[0][~learned], before[~learned])
+        late += int((~same).sum())
+    assert late > 10
+    sampler.memory.check()

@@ -35,7 +35,7 @@ def lived(
         memory.add(transition)
         if number > 5:
             batch = memory.sample(8)
-            memory.update(batch.index, batch.reward)
+            memory.update(batch, batch.reward)
         if background:
             helper.step()
         elif plan is None and memory.due:

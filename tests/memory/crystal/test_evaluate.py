@@ -97,3 +97,30 @@ def test_what_a_critic_says_of_slots_that_are_empty_in_a_lane_does_not_matter() 
             memory.consolidate(lambda b, junk=junk: evaluate(b, junk))
         states.append(memory.state_dict())
     assert_same_state(*states)
+
+
+@pytest.mark.parametrize("large", [3e38, -3e38, 1e300])
+def test_outputs_and_errors_that_would_overflow_change_nothing(large: float) -> None:
+    """Half of the differences between anchors of −3e38 and outputs of 3e38 are infinite in float32."""
+    memory = ready()
+
+    def outputs(batch: Batch) -> Evaluation:
+        assert isinstance(batch.obs, torch.Tensor)
+        return Evaluation(batch.reward, {"q": torch.full_like(batch.obs, large, dtype=torch.float64)})
+
+    def errors(batch: Batch) -> Evaluation:
+        good = with_output(batch)
+        return Evaluation(torch.full_like(good.td_error, large, dtype=torch.float64), good.output)
+
+    refused(memory, outputs, "evaluate: wanted finite q up to 1e\\+15, got")
+    refused(memory, errors, "evaluate: wanted finite td_error up to 1e\\+30, got")
+    assert torch.isfinite(memory.anchors["q"]).all()
+
+
+def test_the_largest_outputs_keep_everything_finite() -> None:
+    memory = ready()
+    for sign in (1.0, -1.0, 1.0):
+        memory.consolidate(
+            lambda batch, sign=sign: Evaluation(batch.reward * 1e29, {"q": torch.sign(batch.obs) * sign * 1e15})
+        )
+        memory.check()

@@ -51,7 +51,7 @@ def life(memory: CrystalMemory, lane: int | None, envs: int) -> list[Any]:
             memory.end_episode(ended, returns[mine])
         if step > 10:
             batch = memory.sample(8)
-            memory.update(batch.index, error[mine])
+            memory.update(batch, error[mine])
             seen.append(batch)
         if memory.due:
             memory.consolidate(evaluate)
@@ -105,7 +105,7 @@ def test_lanes_that_are_not_due_stay_as_they_are() -> None:
         obs = rng.normal(size=(3, 1, 2)).astype(np.float32)
         memory.add(Transition(obs, rng.integers(0, 3, (3, 1)), rng.normal(size=(3, 1)), obs, ends))
     batch = memory.sample(8)
-    memory.update(batch.index, rng.normal(size=(3, 8)))
+    memory.update(batch, rng.normal(size=(3, 8)))
     before = memory.state_dict()
     assert memory.due
     report = memory.consolidate(evaluate)

@@ -231,6 +231,6 @@ def test_what_was_evicted_since_it_was_drawn_is_skipped_by_an_update() -> None:
     gone = memory.ledger.phase[0, batch.index] == 0
     assert bool(gone.any())
     assert not bool(gone.all())
-    memory.update(batch.index, torch.full((32,), 9.0))
+    memory.update(batch, torch.full((32,), 9.0))
     memory.check()
     assert bool((memory.ledger.error[0, batch.index[~gone]] == 9).all())

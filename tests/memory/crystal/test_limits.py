@@ -22,7 +22,7 @@ FAST: dict[str, Any] = {"sigma": 0.1, "alpha": 0.9, "beta": 0.1, "time_unit": 10
 def test_without_crystallization_it_is_prioritized_replay(preset: str) -> None:
     """Same slots, same weights, same batches, while both fill, overwrite and learn."""
     params = replace(PRESETS[preset], alpha=0.0, nu=0.5, is_exponent=0.7, is_steps=100, phases=False)
-    memory = memory_of(32, params)
+    memory = memory_of(32, params, anchor={"q": (2,)})
     plain = PrioritizedMemory(32, obs=(2,), action=3, alpha=0.5, beta=0.7, is_steps=100, epsilon=1e-6, seed=0)
     rng = np.random.default_rng(0)
 
@@ -30,13 +30,13 @@ def test_without_crystallization_it_is_prioritized_replay(preset: str) -> None:
         one, other = memory.sample(8), plain.sample(8)
         assert_same_batch(one, replace(other, anchor=one.anchor))
         error = rng.normal(size=8)
-        memory.update(one.index, error)
-        plain.update(other.index, error)
+        memory.update(one, error)
+        plain.update(other, error)
 
     for transition in stream(90):
         assert int(memory.add(transition)) == int(plain.add(transition))
         draw_and_learn()
-    memory.consolidate(by_reward)  # an update of everything with what the critic says
+    memory.consolidate(with_output)  # an update of everything with what the critic says
     held = memory.experiences()
     plain.update(held["index"], held["reward"])
     for _ in range(20):
@@ -73,6 +73,7 @@ def test_a_memory_without_anchors_replays_its_crystals_at_full_weight() -> None:
         memory = memory_of(16, params, anchor=anchor)
         feed(memory, 6, crystallization=0.9)
         assert memory.sample(8).weight.tolist() == pytest.approx([wanted] * 8)
+    assert memory_of(16).params == CrystalParams.unanchored()
 
 
 def test_the_floor_holds_the_gate_up() -> None:
@@ -203,7 +204,7 @@ def test_with_c_zero_every_batch_is_that_of_a_uniform_memory() -> None:
         one, two = ours.sample(32), uniform.sample(32)
         for name in ("obs", "action", "reward", "next_obs", "discount", "weight"):
             assert torch.equal(getattr(one, name), getattr(two, name)), name
-        ours.update(one.index, torch.rand(32))
+        ours.update(one, torch.rand(32))
         if ours.due:
             ours.consolidate(lambda batch: torch.rand(len(batch.reward)))
             consolidations += 1

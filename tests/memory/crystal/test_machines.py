@@ -76,7 +76,8 @@ class Machine(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None)
         self.file = Path(self.folder.name) / "memory"
         self.saved: Any = None
-        self.indices: list[torch.Tensor] = []
+        self.outstanding: list[tuple[Batch, list[Any]]] = []
+        """Batches not yet updated, each with its ticket of every twin."""
         self.steps = 0
 
     def teardown(self) -> None:
@@ -161,10 +162,11 @@ class Machine(RuleBasedStateMachine):
             with pytest.raises(ValueError, match="empty memory"):
                 self.memory.sample(size)
             return
-        batch = self.memory.sample(size)
+        batch, tickets = self.memory.sample(size), []
         assert set(batch.anchor or {}) == set(self.memory.anchors)
         for lane, twin in enumerate(self.twins):
             slots, weights = twin.sample(size)
+            tickets.append(twin.ticket(slots))
             at = partial(self.lane_of, lane)
             assert at(batch.index).tolist() == slots
             np.testing.assert_allclose(at(batch.weight).numpy(), weights, rtol=1e-4, atol=1e-6)
@@ -172,22 +174,37 @@ class Machine(RuleBasedStateMachine):
             for name, anchor in (batch.anchor or {}).items():
                 wanted = [twin.strength(name, s) for s in slots]
                 np.testing.assert_allclose(at(anchor.coefficient).numpy(), wanted, rtol=1e-4, atol=1e-6)
-        self.indices.append(batch.index)
+        self.outstanding.append((batch, tickets))
 
-    @precondition(lambda self: self.indices)
-    @rule(which=st.integers(0, 10**6), seed=st.integers(0, 2**32 - 1), late=st.booleans())
-    def update(self, which: int, seed: int, late: bool) -> None:
-        index = self.indices.pop(which % len(self.indices) if late else -1)
-        td_error = np.random.default_rng(seed).normal(size=tuple(index.shape)) * 3
-        slots, errors = index.reshape(self.width, -1).tolist(), td_error.reshape(self.width, -1).tolist()
-        known = [s in t.slots or s in t.drawn for t, each in zip(self.twins, slots, strict=True) for s in each]
-        if not all(known):  # drawn, settled by another update, then evicted
+    @precondition(lambda self: self.outstanding)
+    @rule(which=st.integers(0, 10**6), seed=st.integers(0, 2**32 - 1), again=st.booleans())
+    def update(self, which: int, seed: int, again: bool) -> None:
+        """With the TD errors of any outstanding batch."""
+        which %= len(self.outstanding)
+        batch, tickets = self.outstanding[which] if again else self.outstanding.pop(which)
+        td_error, slots, errors = self.errors_of(batch.index, seed)
+        self.memory.update(batch, td_error)
+        for twin, at, error, ticket in zip(self.twins, slots, errors, tickets, strict=True):
+            twin.update(at, error, ticket)
+
+    @precondition(lambda self: self.outstanding)
+    @rule(which=st.integers(0, 10**6), seed=st.integers(0, 2**32 - 1))
+    def update_slots(self, which: int, seed: int) -> None:
+        """Without the ticket, the error is that of what the slots hold now, if they hold anything."""
+        index = self.outstanding[which % len(self.outstanding)][0].index
+        td_error, slots, errors = self.errors_of(index, seed)
+        if not all(slot in twin.slots for twin, at in zip(self.twins, slots, strict=True) for slot in at):
             with pytest.raises(ValueError, match="hold an experience"):
                 self.memory.update(index, td_error)
             return
         self.memory.update(index, td_error)
         for twin, at, error in zip(self.twins, slots, errors, strict=True):
             twin.update(at, error)
+
+    def errors_of(self, index: torch.Tensor, seed: int) -> tuple[np.ndarray, list[list[int]], list[list[float]]]:
+        """TD errors of the index's shape; slots and TD errors of each lane."""
+        td_error = np.random.default_rng(seed).normal(size=tuple(index.shape)) * 3
+        return td_error, index.reshape(self.width, -1).tolist(), td_error.reshape(self.width, -1).tolist()
 
     @rule(theta=st.floats(-2, 2, width=32))
     def consolidate(self, theta: float) -> None:
@@ -224,12 +241,12 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.saved is not None)
     @rule(fresh=st.booleans())
     def load(self, fresh: bool) -> None:
+        """The copied twins hold other objects than those drawn: what was drawn before is out of date."""
         if fresh:
-            self.memory = load_memory(self.file)  # type: ignore[assignment]
+            self.memory, self.outstanding = load_memory(self.file), []  # type: ignore[assignment]
         else:
             self.memory.load(self.file)
         self.twins, self.steps = copy.deepcopy(self.saved)
-        self.indices = []
 
     @rule(sure=st.integers(0, 4))
     def clear(self, sure: int) -> None:
@@ -237,7 +254,7 @@ class Machine(RuleBasedStateMachine):
             self.memory.clear()
             for twin in self.twins:
                 twin.clear()
-            self.indices, self.steps = [], 0
+            self.steps = 0
 
     @invariant()
     def memory_is_sound_and_holds_what_the_twin_holds(self) -> None:

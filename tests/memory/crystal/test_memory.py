@@ -112,7 +112,7 @@ def live(memory: CrystalMemory, seed: int, steps: int, between: int) -> list[Any
         memory.add(Transition(obs, action, reward, then, ends, context=context))
         if step > 8:
             batch = memory.sample(8)
-            memory.update(batch.index, rng.normal(size=(2, 8)))
+            memory.update(batch, rng.normal(size=(2, 8)))
             seen.append(batch)
         if step % between == between - 1:
             report = memory.consolidate(with_output)
@@ -222,7 +222,7 @@ def test_clear_forgets_all_but_clock_and_random_streams() -> None:
     memory = memory_of(32, CrystalParams.repaired(time_unit=10), anchor={"q": (2,)})
     feed(memory, 32)
     batch = memory.sample(8)
-    memory.update(batch.index, torch.full((8,), 100.0))
+    memory.update(batch, torch.full((8,), 100.0))
     memory.consolidate(with_output)
     time, turns = memory.time.clone(), memory.consolidations.clone()
     memory.clear()

@@ -171,13 +171,20 @@ def test_one_lane_alone_is_drawn_like_a_lane_among_others(backend: str, slots: i
 def test_new_experiences_get_the_largest_priority_of_their_lane_and_the_next_generation(backend: str) -> None:
     tree, one = SumTree(2, 100), torch.ones(2, 1, dtype=torch.float64)
     rule = PriorityRule(1e-3, one, torch.tensor([2.0, 5.0]))
-    before = tree.generations.clone()
+    before = tree.generation.clone()
     tree.commit(torch.tensor([[3, -1, 99], [7, 8, -1]]), rule)
     tree.check()
     wanted = torch.zeros(2, 100)
     wanted[0, [3, 99]], wanted[1, [7, 8]] = 2.0, 5.0
     assert torch.equal(tree.weight[:, :100], wanted)
-    assert torch.equal((tree.generations - before)[:, :100, 0], (wanted > 0).to(torch.int32))
+    assert torch.equal((tree.generation - before)[:, :100], (wanted > 0).to(torch.int32))
+
+
+def test_slots_without_a_label_and_unknown_slots_are_told(backend: str) -> None:
+    tree = SumTree(2, 40, 3)
+    tree.set(torch.tensor([[3, 39], [0, 5]]), torch.ones(2, 2), torch.tensor([[0, 2], [1, 1]], dtype=torch.uint8))
+    found = tree.labelled(torch.tensor([[3, 39, 0, -1, 40], [3, 39, 0, -1, 10**9]]))
+    assert found.tolist() == [[True, True, False, False, False], [False, False, True, False, False]]
 
 
 def test_one_new_experience_is_stored_as_many_are(backend: str) -> None:
@@ -187,7 +194,7 @@ def test_one_new_experience_is_stored_as_many_are(backend: str) -> None:
     many.commit(torch.from_numpy(slots)[None], rule)
     for slot in slots:
         single.commit_one(int(slot), rule)
-    for name in ("weight", "sums", "generations"):
+    for name in ("weight", "sums", "generation"):
         assert torch.equal(getattr(many, name), getattr(single, name)), name
 
 

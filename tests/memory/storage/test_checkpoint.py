@@ -59,7 +59,7 @@ def work(memory: ReplayMemory, steps: int, rng: np.random.Generator) -> None:
         memory.add(stacked(rows, memory.spec.lanes))
         if k > 20 and k % 3 == 0:
             batch = memory.sample(16)
-            memory.update(batch.index, rng.normal(size=tuple(batch.index.shape)))
+            memory.update(batch, rng.normal(size=tuple(batch.index.shape)))
     if memory.ledger.count.min() > 0:
         memory.sample(8)  # drawn but not yet updated
 
@@ -81,8 +81,8 @@ def test_after_load_the_next_thousand_batches_are_the_same(
         one, two = memory.sample(32), other.sample(32)
         assert_same_batch(one, two)
         error = rng.normal(size=tuple(one.index.shape))
-        memory.update(one.index, error)
-        other.update(two.index, error)
+        memory.update(one, error)
+        other.update(two, error)
         if k % 10 == 0:
             step = stacked([[random_step(rng, True, True) for _ in range(2)] for _ in range(2)], 2)
             assert torch.equal(memory.add(step), other.add(step))
@@ -106,13 +106,13 @@ def test_an_empty_memory_can_be_saved_and_loaded(tmp_path: Path, kind: type[Repl
 def test_an_update_that_was_under_way_is_still_understood_after_loading(tmp_path: Path) -> None:
     memory = PrioritizedMemory(2, **SMALL, alpha=1.0, epsilon=1e-9)
     feed(memory, 2)
-    index = torch.tensor([0, 1])
-    while set(memory.sample(2).index.tolist()) != {0, 1}:
-        pass
+    batch = memory.sample(2)
+    while set(batch.index.tolist()) != {0, 1}:
+        batch = memory.sample(2)
     memory.add(simple(2))
     memory.save(tmp_path / "m")
     other = load_memory(tmp_path / "m")
-    other.update(index, torch.tensor([5.0, 5.0]))
+    other.update(batch, torch.tensor([5.0, 5.0]))
     assert other.ledger.tree.weight[0, :2].tolist() == [1.0, 5.0]
 
 

@@ -14,6 +14,7 @@ from tests.experience import MEMORIES, SMALL, assert_same_state, random_step, si
 from tests.memory.refusals import begun, refused
 
 NAN, INF = float("nan"), float("inf")
+MASKED = np.ma.array(np.zeros(2, np.float32), mask=[False, True])
 
 
 def changed(**fields: Any) -> Transition:
@@ -27,6 +28,15 @@ VALUES: dict[str, tuple[dict[str, Any], str]] = {
     "inf in obs": ({"obs": np.array([INF, 0], np.float32)}, "^obs: wanted finite"),
     "-inf in next_obs": ({"next_obs": np.array([-INF, 0], np.float32)}, "^next_obs: wanted finite"),
     "NaN in both": ({"obs": [NAN, 0.0], "next_obs": [NAN, 0.0]}, "^obs, next_obs: wanted finite"),
+    "masked obs": ({"obs": MASKED}, "^obs: wanted values, got a masked array with 1 masked"),
+    "masked reward": ({"reward": np.ma.masked}, "^reward: wanted values, got a masked"),
+    "masked flag": ({"terminated": np.ma.masked_all((), bool)}, "^terminated: wanted values, got a masked"),
+    "rounded reward": ({"reward": 2**24 + 1}, "^reward: wanted .* exactly, got the integer 16777217"),
+    "rounded uint64": ({"reward": np.uint64(2**64 - 1)}, "^reward: wanted .* got the integer 18446744073709551615"),
+    "rounded tensor": (
+        {"reward": torch.tensor(-(2**62) - 1)},
+        "^reward: wanted .* got the integer -4611686018427387905",
+    ),
     "NaN reward": ({"reward": NAN}, "^reward: wanted finite"),
     "inf reward": ({"reward": np.float32(INF)}, "^reward: wanted finite"),
     "float64 too large for float32": ({"obs": np.array([1e39, 0.0])}, "^obs: wanted finite numbers of float32"),
@@ -198,3 +208,26 @@ def test_a_mask_of_wrong_shape_or_kind_is_refused(n_step: int) -> None:
         memory.add(step, valid=[1, 0])
     with refused(memory, r"^ended: wanted shape \(2,\), got \(1,\)"):
         memory.end_episode([True])
+
+
+@pytest.mark.parametrize("reward", [2**24, -(2**24), 2**40, np.int64(-(2**63)), np.uint64(2**63), True, 7])
+def test_integer_rewards_that_float32_holds_exactly_are_stored(reward: Any) -> None:
+    memory = UniformMemory(4, **SMALL)
+    memory.add(changed(reward=reward))
+    assert int(memory.sample(1).reward.item()) == int(reward)
+
+
+def test_a_masked_array_without_masked_entries_is_an_array() -> None:
+    memory = UniformMemory(4, **SMALL)
+    memory.add(changed(obs=np.ma.array([1.0, 2.0], dtype=np.float32)))
+    assert memory.sample(1).obs.tolist() == [[1.0, 2.0]]
+
+
+def test_masked_errors_and_masks_are_refused() -> None:
+    memory, masked = begun(UniformMemory), np.ma.masked_all((1,), bool)
+    with refused(memory, "^td_error: wanted values, got a masked"):
+        memory.update(torch.tensor([0, 1]), MASKED)
+    with refused(memory, "^valid: wanted values, got a masked"):
+        memory.add(simple(3), valid=masked)
+    with refused(memory, "^ended: wanted values, got a masked"):
+        memory.end_episode(masked)

@@ -77,7 +77,7 @@ class MemoryReplayBuffer(ReplayBuffer):
         self.model, self.adapter = model, adapter
         self._updates = model._n_updates
         report = adapter.error in self.reported
-        self.hooks = Hooks(adapter, (lambda slots, error: self.built_memory.update(slots, error)) if report else None)
+        self.hooks = Hooks(adapter, (lambda batch, error: self.built_memory.update(batch, error)) if report else None)
 
     def _build(self, adapter: Adapter) -> ReplayMemory:
         raise NotImplementedError
@@ -210,14 +210,14 @@ class MemoryReplayBuffer(ReplayBuffer):
 
 
 class CrystalReplayBuffer(MemoryReplayBuffer):
-    """A `CrystalMemory` for SB3. `params` is a preset or your own `CrystalParams`; None: `CrystalParams.anchored()`."""
+    """A `CrystalMemory` for SB3. `params` is a preset or your own `CrystalParams`; None: `CrystalParams()`."""
 
     kind = CrystalMemory
     reported = ("exact",)
 
     def __init__(self, *args: Any, params: CrystalParams | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._params = params or CrystalParams.anchored()
+        self._params = params or CrystalParams()
 
     @property
     def params(self) -> CrystalParams:
@@ -280,7 +280,7 @@ class PrioritizedReplayBuffer(MemoryReplayBuffer):
         batch, samples = self._draw(batch_size, env)
         if self.adapter is not None and self.adapter.error == "none":
             with torch.no_grad():
-                self.built_memory.update(batch.index, self.adapter.evaluate(samples).td_error)
+                self.built_memory.update(batch, self.adapter.evaluate(samples).td_error)
         return samples
 
 

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from crystalrl.integrations.sb3.adapters import LOG_STD, ActorCritic, Adapter
 from crystalrl.types import Anchor, Batch
 
-Report = Callable[[Tensor, Tensor], None]
-"""Called with slots int64[B] and |δ| [B]."""
+Report = Callable[[Batch, Tensor], None]
+"""Called with a drawn batch and its |δ| [B]."""
 
 
 class Hooks:
@@ -83,26 +83,26 @@ class Hooks:
             pulls = self.adapter.output_gradients(difference * strength(anchor, 2.0), output)
         weight = batch.weight.view(-1, *[1] * (parts[0].dim() - 1))
         for part, pull in zip(parts, pulls, strict=True):
-            part.register_hook(self._weighted(weight, pull, batch.index, len(parts)))
+            part.register_hook(self._weighted(weight, pull, batch, len(parts)))
 
-    def _weighted(self, weight: Tensor, pull: Tensor | None, index: Tensor, parts: int) -> Callable[[Tensor], Tensor]:
+    def _weighted(self, weight: Tensor, pull: Tensor | None, batch: Batch, parts: int) -> Callable[[Tensor], Tensor]:
         def hook(gradient: Tensor) -> Tensor:
             if self.report is not None:
                 self.gradients.append(gradient)
                 if len(self.gradients) == parts:
-                    self._report_errors(index)
+                    self._report_errors(batch)
             return gradient * weight if pull is None else torch.addcmul(pull, gradient, weight)
 
         return hook
 
-    def _report_errors(self, index: Tensor) -> None:
+    def _report_errors(self, batch: Batch) -> None:
         """|δ| from the gradients of the mean loss: scale · B · |gradient|, the mean over twins."""
         twins, first = len(self.gradients), self.gradients[0]
         size = (first if twins == 1 else torch.cat(self.gradients, 1)).abs().sum(1)
         size *= len(first) * self.adapter.scale / twins
         self.gradients = []
         assert self.report is not None
-        self.report(index, size)
+        self.report(batch, size)
 
     def _policy_anchor(self, output: Tensor) -> Anchor | None:
         """The policy's anchor, if this is the forward pass of the replayed batch with gradients."""

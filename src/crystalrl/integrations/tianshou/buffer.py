@@ -14,6 +14,7 @@ from tianshou.data import ReplayBuffer, ReplayBufferManager
 from torch import Tensor
 
 from crystalrl.integrations._common import consolidate, private_randomness
+from crystalrl.integrations.outstanding import Outstanding
 from crystalrl.integrations.tianshou.adapters import Adapter, adapter_for
 from crystalrl.integrations.tianshou.columns import STORED, fields_of, nested, rows_of
 from crystalrl.integrations.tianshou.links import Links, following
@@ -30,14 +31,14 @@ class CrystalReplayBuffer(ReplayBufferManager):
     """A crystal memory with Tianshou's own arrays, for one environment or `buffer_num` parallel ones.
 
     It consolidates by itself when it is due, after a gradient step. `params` is a preset or your own `CrystalParams`;
-    None: `CrystalParams.anchored()`. Infos are not stored. Invariant: experiences are in the slots that the ledger
+    None: `CrystalParams()`. Infos are not stored. Invariant: experiences are in the slots that the ledger
     allocated.
     """
 
     def __init__(self, size: int, buffer_num: int = 1, params: CrystalParams | None = None, *, seed: int = 0) -> None:
         super().__init__([ReplayBuffer(1) for _ in range(buffer_num)])  # Tianshou counts them; nothing is stored there
         self.maxsize, self.seed = int(size), seed
-        self.params = params or CrystalParams.anchored()
+        self.params = params or CrystalParams()
         self.memory: CrystalMemory | None = None
         self.adapter: Adapter | None = None
         self.report: Consolidation | None = None
@@ -49,6 +50,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
         """Sum of rewards of each environment's current episode."""
         self._ended: dict[tuple[int, int], NDArray[np.int64]] = {}
         """Slots of the episodes that ended last, by their first slot and one after their last slot."""
+        self._outstanding = Outstanding()
 
     def attach(self, algorithm: Any) -> None:
         """Add anchors to this algorithm's gradients, and evaluate with it when consolidating."""
@@ -146,6 +148,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
         """Drawn slots; for 0 or None all that hold an experience, in order of arrival."""
         if batch_size:
             self._drawn = self.built_memory.sample(batch_size)
+            self._outstanding.put(self._drawn)
             drawn: NDArray[np.int64] = self._drawn.index.numpy()
             return drawn
         if self.memory is None:
@@ -164,10 +167,11 @@ class CrystalReplayBuffer(ReplayBufferManager):
 
     def update_weight(self, index: Any, new_weight: Any) -> None:
         """Called by Tianshou after each gradient step. |δ| is computed from the critics' outputs, not taken from
-        `new_weight`, in which the errors of twins may cancel. Consolidates when due.
+        `new_weight`, in which the errors of twins may cancel. Entries rewritten since the draw are skipped.
+        Consolidates when due.
         """
         memory = self.built_memory
-        memory.update(torch.as_tensor(np.asarray(index)), self.attached.td_errors().cpu())
+        memory.update(self._outstanding.take(torch.as_tensor(np.asarray(index))), self.attached.td_errors().cpu())
         if memory.due:
             self.consolidate()
 

@@ -12,6 +12,7 @@ from torchrl.data.replay_buffers.samplers import Sampler
 from torchrl.data.replay_buffers.writers import Writer
 
 from crystalrl.integrations._common import consolidate
+from crystalrl.integrations.outstanding import Lock, Outstanding
 from crystalrl.integrations.torchrl.loss import MemoryLoss, entries
 from crystalrl.memory import Consolidation, CrystalMemory
 from crystalrl.memory.storage import checkpoint
@@ -28,16 +29,18 @@ class CrystalSampler(Sampler):
     """Draws by phase and TD error, with the ledger of a crystal memory over the buffer's own storage.
 
     The memory is built for the shapes of the first data. Use the sampler with its own `writer`. `params` is a preset or
-    your own `CrystalParams`; None: `CrystalParams.anchored()`.
+    your own `CrystalParams`; None: `CrystalParams()`. A buffer with `prefetch` draws in threads of its own:
+    `lock` keeps draws, writes, updates and consolidations apart.
     """
 
     def __init__(self, loss: MemoryLoss, params: CrystalParams | None = None, *, seed: int = 0) -> None:
         if not isinstance(loss, MemoryLoss):
             raise TypeError(f"loss: wanted a MemoryLoss around your loss module, got {type(loss).__name__}")
-        self.loss, self.params, self.seed = loss, params or CrystalParams.anchored(), seed
+        self.loss, self.params, self.seed = loss, params or CrystalParams(), seed
         self.writer = CrystalWriter(self)
         self.memory: CrystalMemory | None = None
         self._drawn = 0
+        self._outstanding, self.lock = Outstanding(), Lock()
         loss.report = self.update
 
     @property
@@ -93,12 +96,17 @@ class CrystalSampler(Sampler):
             raise RuntimeError(
                 f"{PATIENCE} batches were drawn and none was given to the MemoryLoss: weights and anchors would be lost"
             )
-        batch = self.built_memory.sample(batch_size)
+        with self.lock:
+            batch = self.built_memory.sample(batch_size)
+            self._outstanding.put(batch)
         return batch.index, entries(batch)
 
     def update(self, index: Tensor, td_error: Tensor) -> None:
-        """Report the TD errors [B] of drawn experiences. The MemoryLoss does so after each batch."""
-        self.built_memory.update(index.cpu(), td_error.cpu())
+        """Report the TD errors [B] of drawn experiences; those rewritten since the draw are skipped. The MemoryLoss
+        does so after each batch.
+        """
+        with self.lock:
+            self.built_memory.update(self._outstanding.take(index.cpu()), td_error.cpu())
 
     def update_priority(self, index: Any, priority: Any, *, storage: Any = None) -> None:
         """Same as `update`; the priority must be |δ|. TorchRL's losses write δ² or the larger of twins instead."""
@@ -111,7 +119,8 @@ class CrystalSampler(Sampler):
 
     def consolidate(self) -> Consolidation:
         """Let experiences crystallize or melt, judged by the networks as they are now."""
-        return consolidate(self.built_memory, self._evaluate)
+        with self.lock:
+            return consolidate(self.built_memory, self._evaluate)
 
     def _evaluate(self, batch: Batch) -> Evaluation:
         return self.loss.evaluate(self._stored(batch.index))
@@ -182,10 +191,11 @@ class CrystalWriter(Writer):
             self.sampler.build(data)
         memory, fields = self.sampler.built_memory, self.sampler.fields(data)
         _refuse_not_finite(fields)
-        slots = memory.reserve_slots(len(data))
-        data.set("index", slots.to(data.device) if data.device is not None else slots)
-        self.storage.set(slots, data)
-        memory.commit(slots, fields["terminated"] | fields["truncated"])
+        with self.sampler.lock:
+            slots = memory.reserve_slots(len(data))
+            data.set("index", slots.to(data.device) if data.device is not None else slots)
+            self.storage.set(slots, data)
+            memory.commit(slots, fields["terminated"] | fields["truncated"])
         self._write_count += len(slots)
         return slots
 

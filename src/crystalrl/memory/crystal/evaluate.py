@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from time import perf_counter
@@ -19,6 +20,9 @@ batches of one shape, and the results for a lane do not depend on the other lane
 CUDA_CHUNK = 1 << 17
 """Experiences per call of the critic on CUDA, over all lanes. A call costs the same few launches at any size."""
 
+LARGEST_ERROR, LARGEST_OUTPUT = 1e30, 1e15
+"""Bounds on |δ| and on outputs: sums of the first, and of squared differences of the second, must fit into float32."""
+
 
 @dataclass(frozen=True)
 class Critique:
@@ -33,7 +37,7 @@ class Critique:
 
 
 def evaluate_all(snapshot: Snapshot, evaluate: Evaluate) -> Critique:
-    """Evaluate every chosen experience. Raises if a result is missing, has the wrong shape or is not finite."""
+    """Evaluate every chosen experience. Raises if a result is missing, not finite, too large or of the wrong shape."""
     chosen = snapshot.chosen
     error = torch.zeros_like(snapshot.columns.error)
     output = {name: torch.zeros_like(x[:, : snapshot.slots]) for name, x in snapshot.shared.anchors.items()}
@@ -48,7 +52,7 @@ def evaluate_all(snapshot: Snapshot, evaluate: Evaluate) -> Critique:
         for name, outputs in output.items():
             given = _output(result, name)
             outputs[:, slots] = _checked(snapshot, name, given, (len(slots), *outputs.shape[2:])).to(torch.float32)
-    _refuse_not_finite(chosen, {"td_error": error, **output})
+    _refuse_too_large(chosen, {"td_error": error, **output})
     for results in (error, *output.values()):  # results for empty slots and for lanes that are not due are ignored
         results.masked_fill_(~chosen.view(*chosen.shape, *([1] * (results.dim() - 2))), 0.0)
     return Critique(error, output, perf_counter())
@@ -86,10 +90,14 @@ def _checked(snapshot: Snapshot, name: str, result: Tensor, shape: tuple[int, ..
     return result[None] if squeeze else result
 
 
-def _refuse_not_finite(chosen: Tensor, results: Mapping[str, Tensor]) -> None:
-    """Raise if a result for a chosen experience is NaN or infinite."""
+def _refuse_too_large(chosen: Tensor, results: Mapping[str, Tensor]) -> None:
+    """Raise if a result for a chosen experience is NaN, infinite or so large that a consolidation would overflow."""
     for name, result in results.items():
-        bad = ~torch.isfinite(result).view(*chosen.shape, -1).all(-1)
-        if bool((bad & chosen).any()):
-            lanes = (bad & chosen).any(-1).nonzero()[:, 0].tolist()
-            raise ValueError(f"evaluate: wanted finite {name}, got NaN or infinity in lanes {lanes[:8]}")
+        limit = LARGEST_ERROR if name == "td_error" else LARGEST_OUTPUT
+        bad = ~(result.abs() <= limit).view(*chosen.shape, -1).all(-1) & chosen
+        if bool(bad.any()):
+            lanes = bad.any(-1).nonzero()[:, 0].tolist()
+            odd = result.view(*chosen.shape, -1)[bad].flatten()
+            got = odd[~(odd.abs() <= limit)][0].item()
+            kind = "NaN or infinity" if not math.isfinite(got) else f"{got:.3g}"
+            raise ValueError(f"evaluate: wanted finite {name} up to {limit:.0e}, got {kind} in lanes {lanes[:8]}")

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.dynamics import EMPTY
+from crystalrl.memory.storage.pack import unmasked
 from crystalrl.memory.storage.spec import StorageSpec
 from crystalrl.types import ArrayLike
 
@@ -13,7 +14,7 @@ from crystalrl.types import ArrayLike
 def checked_c(spec: StorageSpec, value: ArrayLike) -> Tensor:
     """Initial crystallization float32[L, 1 or E·n]: one number, or one per environment."""
     lanes = spec.lanes or 1
-    c = torch.as_tensor(value, dtype=torch.float32, device=spec.device)
+    c = torch.as_tensor(unmasked("crystallization", value), dtype=torch.float32, device=spec.device)
     if c.dim() == 0:
         c = c.expand(lanes, 1)
     elif tuple(c.shape) == ((lanes, spec.envs) if spec.lanes is not None else (spec.envs,)):
@@ -28,7 +29,7 @@ def checked_c(spec: StorageSpec, value: ArrayLike) -> Tensor:
 def checked_return(spec: StorageSpec, episode_return: ArrayLike) -> Tensor:
     """Returns of episodes float32[L, E]."""
     lanes = spec.lanes or 1
-    value = torch.as_tensor(episode_return, dtype=torch.float32, device=spec.device)
+    value = torch.as_tensor(unmasked("episode_return", episode_return), dtype=torch.float32, device=spec.device)
     wanted = (lanes, spec.envs) if spec.lanes is not None else (spec.envs,)
     if (value.dim() and tuple(value.shape) != wanted) or not bool(torch.isfinite(value).all()):
         raise ValueError(f"episode_return: wanted finite numbers of shape {wanted}, got {episode_return!r}")

@@ -9,12 +9,15 @@ from torch import Tensor
 
 from crystalrl.backends import backend_for
 from crystalrl.backends.protocols import SlotColumns, Weighting
-from crystalrl.dynamics import CRYSTAL, EMPTY, GLASS, LIQUID
+from crystalrl.dynamics import EMPTY
 from crystalrl.lanes import per_lane
+from crystalrl.memory.crystal.checks import counts, ledger_problems
 from crystalrl.memory.crystal.write_order import write_order
+from crystalrl.memory.ledger import Draw
 from crystalrl.memory.sampling.priority import LossGate, PriorityRule, annealed
 from crystalrl.memory.sampling.strata import BatchStrata
 from crystalrl.memory.sampling.sum_tree import SumTree
+from crystalrl.memory.storage.checks import Named, Problems, refuse
 from crystalrl.memory.storage.spec import StorageSpec
 from crystalrl.params import CrystalParams
 from crystalrl.random import Streams
@@ -41,6 +44,7 @@ class CrystalLedger:
     be written, in order: free ones, then liquid by utility, then liquid not yet evaluated by age.
     """
 
+    learns = True
     c: Tensor
     """float32[L, N]: crystallization."""
     utility: Tensor
@@ -65,15 +69,13 @@ class CrystalLedger:
     env: Tensor
     """[L, N]: environment that the experience came from; exists only with `CrystalParams.boost` and several."""
 
-    def __init__(
-        self, spec: StorageSpec, streams: Streams, params: CrystalParams, clock: Tensor, gated: bool = True
-    ) -> None:
+    def __init__(self, spec: StorageSpec, streams: Streams, params: CrystalParams, clock: Tensor) -> None:
         lanes, slots, device = len(streams.seeds), spec.capacity, streams.device
         self.lanes, self.slots, self.streams, self.params = lanes, slots, streams, params
         self._writes = backend_for(device).writes
         self.caps = params.caps(slots)
         self.tree = SumTree(lanes, slots, len(WEIGHTING), device)
-        self.generation = self.tree.generations[:, :slots, 0]
+        self.generation = self.tree.generation[:, :slots]
         """int32[L, N]: increases when a slot is written or its experience evicted."""
         self.number = torch.zeros(lanes, dtype=torch.int64, device=device)
         self.max_priority = torch.ones(lanes, dtype=torch.float32, device=device)
@@ -83,7 +85,7 @@ class CrystalLedger:
         self.tail = torch.zeros(lanes, dtype=torch.int64, device=device)
         self._set_thresholds(device)
         self._columns = self._allocate_columns(spec, clock)
-        self._set_rules(device, gated)
+        self._set_rules(device)
         self.strata = BatchStrata(params.batch, params.split, params.draws_per_experience)
         if device.type == "cpu":
             self._queue_array, self._head_array = self.queue.numpy(), self.head.numpy()
@@ -121,9 +123,9 @@ class CrystalLedger:
         columns = (floats, small, self._wide["birth"], self._wide["updated"], env)
         return SlotColumns(*columns, clock, self.number, self.filled, enter, spec.n_step)
 
-    def _set_rules(self, device: torch.device, gated: bool) -> None:
+    def _set_rules(self, device: torch.device) -> None:
         self.is_exponent = self._lane("is_exponent", device)
-        self.gate = LossGate(self.c, self._lane("gate", device) * gated, self._lane("w_min", device))
+        self.gate = LossGate(self.c, self._lane("gate", device), self._lane("w_min", device))
         state = (self.c, self._wide["error"])
         self.rule = PriorityRule(TINY, self._lane("nu", device), self.max_priority, WEIGHTING, state)
 
@@ -181,7 +183,7 @@ class CrystalLedger:
 
     def add_one(self, c: Tensor | None = None) -> int:
         if c is not None:
-            slots = self.allocate(torch.ones(1, 1, dtype=torch.bool))
+            slots = self.allocate(torch.ones(1, 1, dtype=torch.bool, device="cpu"))
             self.commit(slots, c)
             return int(slots)
         slot = int(self._queue_array[0, self._head_array[0]])
@@ -191,16 +193,16 @@ class CrystalLedger:
             self.refresh_strata()
         return slot
 
-    def draw(self, size: int, time: Tensor) -> tuple[Tensor, Tensor]:
-        exponent = annealed(self.is_exponent, self.params.is_steps, time)
-        return self.tree.sample(self.streams, self.strata.of(size, self.filled), self.filled, exponent, self.gate)
+    def draw(self, size: int, time: Tensor) -> Draw:
+        exponent, strata = annealed(self.is_exponent, self.params.is_steps, time), self.strata.of(size, self.filled)
+        return Draw(*self.tree.sample(self.streams, strata, self.filled, exponent, self.gate))
 
     def refresh_strata(self) -> None:
         """Recompute how many samples of a batch come from each phase, after their sizes have changed."""
         self.strata.refresh(self.filled)
 
-    def update(self, slots: Tensor, magnitude: Tensor) -> None:
-        self.tree.learn(slots, magnitude, self.rule)
+    def update(self, slots: Tensor, magnitude: Tensor, ticket: Tensor | None) -> None:
+        self.tree.learn(slots, magnitude, self.rule, ticket)
 
     def rewrite(self, columns: Mapping[str, Tensor], phase: Tensor, due: Tensor, generation: Tensor) -> Tensor:
         """Write the columns [L, W] and phases uint8[L, W] that a consolidation planned for the lanes due bool[L, 1].
@@ -234,7 +236,7 @@ class CrystalLedger:
         self.generation += (phase == EMPTY) & (self.phase != EMPTY)  # evicted
         self.tree.label[:, : self.slots] = phase - 1
         self.tree.rebuild()
-        self.filled.copy_(_counts(phase))
+        self.filled.copy_(counts(phase))
         self.rebuild_queue()
         self.refresh_strata()
 
@@ -244,9 +246,8 @@ class CrystalLedger:
         self.flags.scatter_(1, slots, flags | PINNED if pinned else flags & ~PINNED)
         self.rebuild_queue()
 
-    def holds(self, slots: Tensor) -> bool:
-        """Whether every slot is occupied, or was when it was drawn (then `update` skips it)."""
-        return self.tree.holds(slots)
+    def occupied(self, slots: Tensor) -> Tensor:
+        return self.tree.labelled(slots)
 
     def _own(self) -> dict[str, Tensor]:
         named = {f"slot.{name}": wide[:, : self.slots] for name, wide in self._wide.items()}
@@ -272,27 +273,12 @@ class CrystalLedger:
     def forget_draws(self) -> None:
         self.tree.forget_draws()
 
+    def problems(self, state: Named, width: int) -> Problems:
+        return ledger_problems(state, self.slots)
+
     def check(self) -> None:
+        refuse(self.problems(self.tensors(), self.slots), AssertionError)
         self.tree.check()
-        phase = self.phase
-        counted = _counts(phase)
-        if bool((phase > CRYSTAL).any()) or not torch.equal(counted, self.filled.to(torch.int64)):
-            raise AssertionError(f"filled: {self.filled.tolist()} but the labels count {counted.tolist()}")
-        for name in ("c", "utility", "interference"):
-            values = getattr(self, name)
-            if not bool(((values >= 0) & (values <= 1)).all()):
-                raise AssertionError(f"{name}: outside [0, 1]")
-        if not torch.equal(self.tree.weight[:, : self.slots] > 0, phase != EMPTY):
-            raise AssertionError("weights: drawable slots and occupied slots differ")
-        place = torch.arange(self.slots, device=phase.device)
-        waiting = (place >= self.head[:, None]) & (place < self.tail[:, None])
-        if bool(((phase.gather(1, self.queue.to(torch.int64)) > LIQUID) & waiting).any()):
-            raise AssertionError("queue: lists glass or crystal")
-
-
-def _counts(phase: Tensor) -> Tensor:
-    """int64[L, 3]: slots that are liquid, glass, crystal."""
-    return torch.stack([(phase == p).sum(-1) for p in (LIQUID, GLASS, CRYSTAL)], -1)
 
 
 def since(updated: Tensor, now: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, ClassVar, Self, Unpack
+from typing import Any, ClassVar, Unpack
 
 import torch
 from torch import Tensor
@@ -23,19 +23,20 @@ from crystalrl.memory.crystal.ledger import CrystalLedger
 from crystalrl.memory.crystal.novelty import Grid
 from crystalrl.memory.crystal.report import Consolidation
 from crystalrl.memory.crystal.snapshot import Clock, Plan, Shared, Snapshot, lane_params, take_snapshot
+from crystalrl.memory.crystal.stored import StoredCrystals
 from crystalrl.memory.crystal.summary import summary
+from crystalrl.memory.exclusive import exclusive
 from crystalrl.memory.neighbours.features import FeatureMap, Features
 from crystalrl.memory.neighbours.neighbourhood import Neighbours
 from crystalrl.memory.storage.arena import Arena
 from crystalrl.memory.storage.batches import gather_batch
-from crystalrl.memory.storage.checkpoint import CheckpointError
 from crystalrl.memory.storage.external import ExternalArena
 from crystalrl.memory.storage.spec import Shape, StorageOptions, StorageSpec
 from crystalrl.params import CrystalParams
 from crystalrl.types import ArrayLike, Batch, Evaluate, Transition
 
 
-class CrystalMemory(ReplayMemory):
+class CrystalMemory(StoredCrystals, ReplayMemory):
     """Replay memory in which every experience has a state c in [0, 1] (Adaptive Memory Crystallization).
 
     Experiences pass from liquid to glass to crystal as c rises. c decides what is kept, what is replayed, how much the
@@ -65,14 +66,14 @@ class CrystalMemory(ReplayMemory):
         **storage: Unpack[StorageOptions],
     ) -> None:
         super().__init__(StorageSpec(capacity, **storage), arena)
-        self.params = params or CrystalParams()
+        given = params or CrystalParams()
+        self.params = given if anchor or not given.pulls else given.without_anchors()
         lanes, device = self.lanes, self.device
         refuse_too_few_liquid(self.params.caps(capacity)[0], self._width, capacity)
         self.consolidations = torch.zeros(lanes, dtype=torch.int64, device=device)
         """Consolidations of each lane so far. Also the tick of its noise, so that a lane gets the same noise alone."""
         clock = self.consolidations if self.params.clock == "calls" else self.time
-        held = bool(anchor) or not self.params.pulls  # without anchors crystals are replayed at full weight
-        self.ledger = CrystalLedger(self.spec, self.streams, self.params, clock, gated=held)
+        self.ledger = CrystalLedger(self.spec, self.streams, self.params, clock)
         self.anchors = Anchors(anchor or {}, lanes, capacity, self.params, device)
         self.features = Features(self.spec, self.streams, features)
         self.neighbours = Neighbours(self.params, self.features, self.exact_up_to[device.type])
@@ -85,26 +86,11 @@ class CrystalMemory(ReplayMemory):
         """Number of the first experience of each environment's current episode."""
         self.ended = torch.zeros(lanes, 1, dtype=torch.bool, device=device)
         """Lanes in which an episode ended since their last consolidation, where `every_episode` is set."""
-        self.steps = torch.zeros(1, dtype=torch.int64)
+        self.steps = torch.zeros(1, dtype=torch.int64, device="cpu")
         """Environment steps since the last consolidation of all lanes."""
         self._steps = self.steps.numpy()
-        self._loads = 0
-        """Times that other contents were loaded: a plan from before a load is void."""
 
-    @classmethod
-    def _restore(cls, storage: dict[str, Any], params: dict[str, Any]) -> Self:
-        if params["features"]:
-            raise CheckpointError(
-                "the memory was saved with `features`, which are not in the file: build it with them and call `load`"
-            )
-        anchor = {name: tuple(shape) for name, shape in params["anchor"].items()}
-        return cls(**storage, params=CrystalParams.from_json(params["crystal"]), anchor=anchor)
-
-    def _header(self) -> dict[str, Any]:
-        anchor = {name: list(tensor.shape[2:]) for name, tensor in self.anchors.items()}
-        own = {"crystal": self.params.to_json(), "anchor": anchor, "features": self.features.given is not None}
-        return {**super()._header(), "params": own}
-
+    @exclusive
     def add(
         self, transition: Transition, *, valid: ArrayLike | None = None, crystallization: ArrayLike | None = None
     ) -> Tensor:
@@ -114,7 +100,7 @@ class CrystalMemory(ReplayMemory):
         demonstrations that are trusted from the start.
         """
         if crystallization is None:
-            slots = super().add(transition, valid=valid)
+            slots = self._add(transition, valid)
         else:
             slots = self._add_crystallized(transition, valid, checked_c(self.spec, crystallization))
         if not self._recording:
@@ -137,10 +123,12 @@ class CrystalMemory(ReplayMemory):
         given = torch.as_tensor(flag, device=self.device).bool()
         return given.reshape(self.lanes, -1) if given.dim() else given.reshape(1, 1)
 
+    @exclusive
     def reserve(self) -> None:
         super().reserve()
         self._steps += self.spec.envs
 
+    @exclusive
     def reserve_slots(self, count: int) -> Tensor:
         """Slots int64[count] for new experiences that an external arena stores; `commit` them once they are stored.
 
@@ -149,8 +137,9 @@ class CrystalMemory(ReplayMemory):
         """
         self.ledger.reserve(count)
         self.time += count
-        return self.ledger.allocate(torch.ones(1, count, dtype=torch.bool))[0]
+        return self.ledger.allocate(torch.ones(1, count, dtype=torch.bool, device="cpu"))[0]
 
+    @exclusive
     def commit(self, slots: Tensor, ended: Tensor) -> None:
         """Register the experiences stored in reserved slots int64[M]; ended bool[M]: whether each ends an episode."""
         if isinstance(self.arena, ExternalArena):
@@ -160,6 +149,7 @@ class CrystalMemory(ReplayMemory):
         if self.params.every_episode:
             self.ended |= ended.any()
 
+    @exclusive
     def end_episode(self, ended: ArrayLike | None = None, episode_return: ArrayLike | None = None) -> Tensor:
         """Close the n-step windows of environments whose episode ended, and raise the utility of its experiences.
 
@@ -176,13 +166,14 @@ class CrystalMemory(ReplayMemory):
         self.started = torch.where(mask, self.ledger.number[:, None], self.started)
         return slots
 
+    @exclusive
     def sample(self, size: int) -> Batch:
         """Draw `size` experiences per lane, with replacement: shares by phase, with anchors."""
         self._refuse_size(size)
-        slots, weight = self.ledger.draw(size, self.time)
+        slots, weight, ticket = self.ledger.draw(size, self.time)
         anchors = self.anchors.at(slots, self.ledger.c, self.ledger.flags)
         squeeze = self.spec.lanes is None
-        return gather_batch(self.arena, slots, weight, to=self.deliver, squeeze=squeeze, anchors=anchors)
+        return gather_batch(self.arena, slots, weight, to=self.deliver, squeeze=squeeze, ticket=ticket, anchors=anchors)
 
     @property
     def due(self) -> bool:
@@ -193,6 +184,7 @@ class CrystalMemory(ReplayMemory):
     def _all_due(self) -> bool:
         return int(self._steps[0]) >= self.params.interval(self.capacity)
 
+    @exclusive
     def restart_clock(self) -> None:
         """Count time from now on, for example when learning starts: outputs cannot settle before. No effect if time is
         counted in consolidations.
@@ -200,6 +192,7 @@ class CrystalMemory(ReplayMemory):
         if self.params.clock == "steps":
             self.ledger.updated.copy_(self.time[:, None].expand_as(self.ledger.updated))
 
+    @exclusive
     def consolidate(self, evaluate: Evaluate) -> Consolidation:
         """Let every experience crystallize or melt a little (Algorithm 1). `evaluate(batch)` returns TD errors [L, B],
         or an `Evaluation` with the outputs that anchors need.
@@ -211,6 +204,7 @@ class CrystalMemory(ReplayMemory):
         nearby = self.neighbours.refresh(snapshot)
         return self.apply(plan(snapshot, critic, nearby))
 
+    @exclusive
     def plan(self, evaluate: Evaluate) -> Plan:
         """What `consolidate` would do; changes nothing. (Neighbour lists, where they are kept, are copied for it.)"""
         snapshot = self.snapshot()
@@ -218,6 +212,7 @@ class CrystalMemory(ReplayMemory):
         neighbours = self.neighbours.copied(self.arena)
         return replace(plan(snapshot, critic, neighbours.refresh(snapshot)), neighbours=neighbours)
 
+    @exclusive
     def snapshot(self) -> Snapshot:
         """The input of a consolidation of the lanes that are due: copies of the ledger's columns, views of the rest."""
         self.packer.check()
@@ -234,6 +229,7 @@ class CrystalMemory(ReplayMemory):
             grid=self.grid, anchors=self.anchors,
         )  # fmt: skip
 
+    @exclusive
     def apply(self, plan: Plan) -> Consolidation:
         """Write a plan. Slots rewritten since its snapshot are left to the next consolidation."""
         snapshot, begun = plan.snapshot, perf_counter()
@@ -253,6 +249,7 @@ class CrystalMemory(ReplayMemory):
         context = self.arena.unpack(self.arena.rows)["context"]
         return report.consolidation(plan, self.ledger, self.anchors, context, self.time, begun)
 
+    @exclusive
     def pin(self, index: Tensor, pinned: bool = True) -> None:
         """Never evict the experiences in these slots [B] or [L, B], or allow it again: the paper's idea for safety."""
         self.ledger.pin(occupied_slots(self.spec, index, self.ledger.phase), pinned)
@@ -267,6 +264,7 @@ class CrystalMemory(ReplayMemory):
         """What the memory holds, how full it is, what its anchors pull, and whether anything crystallizes."""
         return summary(self.ledger, self.anchors, self.consolidations)
 
+    @exclusive
     def clear(self) -> None:
         super().clear()
         self.grid.clear()
@@ -280,18 +278,3 @@ class CrystalMemory(ReplayMemory):
         """Bytes held: payload, ledger, anchors, visit counts, neighbour lists with their index."""
         anchors = sum(anchor.nbytes for anchor in self.anchors.values())
         return super().nbytes + self.grid.nbytes + anchors + self.neighbours.nbytes
-
-    def state_dict(self) -> dict[str, Tensor]:
-        return {**super().state_dict(), **self.neighbours.state(self.ledger.used)}
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        lists = {name: tensor for name, tensor in state.items() if Neighbours.owns(name)}
-        graph = self.neighbours.checked(lists, self.arena)
-        super().load_state_dict({name: tensor for name, tensor in state.items() if name not in lists})
-        self.neighbours.fill(graph, lists)
-        self._loads += 1
-
-    def _tensors(self) -> dict[str, Tensor]:
-        own = {"started": self.started, "ended": self.ended, "steps": self.steps, "turns": self.consolidations}
-        own |= self.grid.tensors() | {f"slot.anchor.{name}": anchor for name, anchor in self.anchors.items()}
-        return {**super()._tensors(), **{f"crystal.{name}": tensor for name, tensor in own.items()}}

@@ -169,7 +169,7 @@ def widths(reach: Tensor, slots: int, block: int) -> Tensor:
 
     A memory of at most one block: all slots. Otherwise: whole blocks up to the last occupied slot, reach int64[L].
     """
-    blocks = -(-reach.cpu() // block) if slots > block else torch.full((len(reach),), slots)
+    blocks = -(-reach.cpu() // block) if slots > block else torch.full((len(reach),), slots, device="cpu")
     return (blocks.clamp_min(1) * block).clamp_max(slots)
 
 

@@ -32,7 +32,8 @@ def summary(ledger: CrystalLedger, anchors: Anchors, consolidations: Tensor) -> 
 def _pulling(ledger: CrystalLedger, anchors: Anchors) -> str:
     params = ledger.params
     if not anchors:
-        weight = "full TD weight" if params.pulls else f"TD weight (1 − c)^{floats(params.gate)[0]:g}"
+        power = max(floats(params.gate))
+        weight = f"TD weight (1 − c)^{power:g}" if power else "full TD weight"
         return f"Anchors: none; crystals are replayed at {weight}."
     if not params.pulls:
         return f"Anchors: {', '.join(anchors)}, recorded but without pull, since kappa is 0."

@@ -54,9 +54,9 @@ class NeighbourGraph:
         """Experiences that each lane held when its index was built; 0: not yet."""
         self.added = torch.zeros_like(self.built_for)
         """Experiences added to each lane since its index was built."""
-        self.reach = torch.full((self.lanes,), self.capacity)
+        self.reach = torch.full((self.lanes,), self.capacity, device="cpu")
         """int64[L], on CPU: the index of each lane holds only slots below this."""
-        self.active = torch.zeros(self.lanes, dtype=torch.bool)
+        self.active = torch.zeros(self.lanes, dtype=torch.bool, device="cpu")
         """Lanes that keep lists, on CPU."""
         self.has_unevaluated = torch.zeros(self.lanes, 0, dtype=torch.bool, device=self.device)
         """bool[L, W]: slots with an unevaluated experience within ε, in the current consolidation."""

@@ -13,6 +13,9 @@ from torch import Tensor
 
 from crystalrl.memory.neighbours.graph import NeighbourGraph
 from crystalrl.memory.neighbours.index import IndexState
+from crystalrl.memory.storage.checkpoint import refuse_other
+from crystalrl.memory.storage.checks import MANY, between, finite, refuse
+from crystalrl.memory.storage.header import CheckpointError
 
 PREFIX = "vicinity."
 """Prefix of the names in a file."""
@@ -32,18 +35,23 @@ def tensors(graph: NeighbourGraph, used: int) -> dict[str, Tensor]:
 
 
 def check(graph: NeighbourGraph, state: Mapping[str, Tensor]) -> None:
-    """Raise ValueError if `state` does not fit this graph."""
+    """Raise CheckpointError if `state` does not fit this graph."""
     live, given = _live(graph), _without_prefix(state)
     indices = {f"index.{lane}.{name}" for lane in range(graph.lanes) for name in IndexState._fields}
     if odd := sorted(set(given) ^ (set(live) | indices)):
-        raise ValueError(f"state: wanted the neighbour lists of these parameters, got others: {', '.join(odd[:6])}")
+        raise CheckpointError(
+            f"state: wanted the neighbour lists of these parameters, got others: {', '.join(odd[:6])}"
+        )
     for name, own in live.items():
-        wanted, got = list(own.shape), list(given[name].shape)
-        fits = len(got) > 1 and got[1] <= wanted[1] and got[2:] == wanted[2:] and got[0] == wanted[0]
-        if own.dtype != given[name].dtype or not (fits if name.startswith("slot.") else wanted == got):
-            raise ValueError(f"state {PREFIX}{name}: wanted {own.dtype} {wanted}, got {given[name].dtype} {got}")
-        if name in ("slot.ahead", "slot.alike") and not _within(given[name], -1, graph.capacity):
-            raise ValueError(f"state {PREFIX}{name}: wanted slots below {graph.capacity}, got others")
+        refuse_other(PREFIX + name, own, given[name])
+        if name in ("slot.ahead", "slot.alike"):
+            _check_lists(PREFIX + name, given[name], graph.capacity)
+        elif name.startswith("slot."):
+            refuse(finite(PREFIX + name, given[name]), CheckpointError)
+    for name, least in (("mean", -torch.inf), ("deviation", 1e-38), ("action_deviation", 1e-38), ("epsilon", 0.0)):
+        refuse(between(PREFIX + name, given[name], least, torch.inf), CheckpointError)
+    for name in ("built_for", "since"):
+        refuse(between(PREFIX + name, given[name], 0, MANY), CheckpointError)
     for lane in range(graph.lanes):
         _check_index(f"{PREFIX}index.{lane}", _index_state(given, lane), graph.capacity, graph.states.size)
 
@@ -79,15 +87,26 @@ def _index_state(given: Mapping[str, Tensor], lane: int) -> IndexState:
     return IndexState(*(given[f"index.{lane}.{name}"] for name in IndexState._fields))
 
 
+def _check_lists(name: str, lists: Tensor, slots: int) -> None:
+    """Lists int32[L, W, K] name other slots than their own, −1 only at their end."""
+    own = torch.arange(lists.shape[1], device=lists.device)[:, None]
+    if not _within(lists, -1, slots) or bool((lists == own).any()):
+        raise CheckpointError(f"state {name}: wanted other slots below {slots}, got others")
+    if bool(((lists[..., 1:] >= 0) & (lists[..., :-1] < 0)).any()):
+        raise CheckpointError(f"state {name}: wanted −1 at the end of lists only, got gaps")
+
+
 def _check_index(name: str, state: IndexState, slots: int, size: int) -> None:
     centres, sizes, ids = state
     kinds = (centres.dtype, sizes.dtype, ids.dtype) == (torch.float32, torch.int64, torch.int64)
     shapes = centres.dim() == 2 and sizes.dim() == ids.dim() == 1 and list(centres.shape) == [len(sizes), size]
     if not (kinds and shapes):
-        raise ValueError(f"state {name}: wanted centres float32[n, {size}], sizes int64[n], ids int64[m], got others")
+        raise CheckpointError(
+            f"state {name}: wanted centres float32[n, {size}], sizes int64[n], ids int64[m], got others"
+        )
     counted = _within(sizes, 0, len(ids) + 1) and (not len(sizes) or int(sizes.sum()) == len(ids))
     if not (counted and _within(ids, 0, slots) and len(ids.unique()) == len(ids) and bool(centres.isfinite().all())):
-        raise ValueError(
+        raise CheckpointError(
             f"state {name}: wanted every slot once, below {slots}, in lists of the given sizes, got others"
         )
 

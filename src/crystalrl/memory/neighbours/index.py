@@ -32,6 +32,12 @@ class IndexState(NamedTuple):
     """int64[m]: the indexed slots, one inverted list after another."""
 
 
+def _without_lists(size: int, ids: Tensor) -> IndexState:
+    """The state of an index without inverted lists over the slots ids int64[m]."""
+    centres = torch.zeros(0, size, dtype=torch.float32, device="cpu")
+    return IndexState(centres, torch.zeros(0, dtype=torch.int64, device="cpu"), ids)
+
+
 class Index(Protocol):
     """An index over the stored states of all lanes. A slot that is given again replaces what it held."""
 
@@ -105,8 +111,7 @@ class Brute:
         return least, best.gather(2, at // self.group) * self.group + at % self.group
 
     def state(self, lane: int) -> IndexState:
-        centres, sizes = torch.zeros(0, self.vectors.shape[-1]), torch.zeros(0, dtype=torch.int64)
-        return IndexState(centres, sizes, torch.isfinite(self.length[lane]).nonzero()[:, 0].cpu())
+        return _without_lists(self.vectors.shape[-1], torch.isfinite(self.length[lane]).nonzero()[:, 0].cpu())
 
     def restore(self, lane: int, state: IndexState, vectors: Callable[[Tensor], Tensor]) -> bool:
         slots = state.ids.to(self.length.device)
@@ -199,13 +204,13 @@ class Ivf:
 
         index = self.indices[lane]
         if index is None:
-            empty = torch.zeros(0, dtype=torch.int64)
-            return IndexState(torch.zeros(0, self.size), empty, empty)
+            return _without_lists(self.size, torch.zeros(0, dtype=torch.int64, device="cpu"))
         sizes = [index.invlists.list_size(number) for number in range(index.nlist)]
         parts = [faiss.rev_swig_ptr(index.invlists.get_ids(n), size) for n, size in enumerate(sizes) if size]
         ids = np.concatenate([*parts, np.zeros(0, np.int64)])
         centres = index.quantizer.reconstruct_n(0, index.nlist)
-        return IndexState(torch.from_numpy(centres[:, : self.size].copy()), torch.tensor(sizes), torch.from_numpy(ids))
+        lengths = torch.tensor(sizes, dtype=torch.int64, device="cpu")
+        return IndexState(torch.from_numpy(centres[:, : self.size].copy()), lengths, torch.from_numpy(ids))
 
     def restore(self, lane: int, state: IndexState, vectors: Callable[[Tensor], Tensor]) -> bool:
         from faiss import swig_ptr
@@ -214,7 +219,7 @@ class Ivf:
         if not len(state.centres):
             return False
         index = self._empty(len(state.centres), self._padded(state.centres))
-        lists = torch.arange(len(state.sizes)).repeat_interleave(state.sizes)
+        lists = torch.arange(len(state.sizes), device="cpu").repeat_interleave(state.sizes)
         for ids, numbers in zip(state.ids.split(1 << 17), lists.split(1 << 17), strict=True):
             rows, slots, at = self._rows(lane, ids, vectors), ids.contiguous().numpy(), numbers.contiguous().numpy()
             index.add_core(len(slots), swig_ptr(rows), swig_ptr(slots), swig_ptr(at))

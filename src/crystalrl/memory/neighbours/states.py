@@ -99,7 +99,8 @@ class StateVectors:
         if self.copies:
             points, states = (self.copies[name][lane].numpy() for name in (role, "obs"))
             return points, states, scale
-        first = int(self.arena.position(torch.tensor(lane), torch.tensor(0)))
+        place = torch.tensor([[lane], [0]], device="cpu")
+        first = int(self.arena.position(*place))
         rows = slice(first, first + self.slots)
         points, states = (self.arena.columns[name].flatten(1)[rows].numpy() for name in (role, "obs"))
         return points, states, scale

@@ -5,7 +5,7 @@ an update recomputes each sum on its path from its children, in order. So sums n
 they equal a fresh build bit for bit. A slot of weight zero is never drawn, whatever the rounding.
 
 Between a draw and its update, a slot may be rewritten. Each slot has a generation, which increases when it is
-rewritten; a draw records the generation, so an update can skip slots rewritten since.
+rewritten; a draw returns the generations as its ticket, so an update with this ticket can skip slots rewritten since.
 
 The backend of the device does the work. All backends give the same slots for the same uniforms, unless a uniform is
 within rounding (1e-15) of the border between two nodes.
@@ -20,16 +20,20 @@ from crystalrl.backends import backend_for
 from crystalrl.backends.alloc import zeros
 from crystalrl.backends.protocols import UNLABELLED, SlotColumns, TreeTensors
 from crystalrl.backends.torch_tree import bump
+from crystalrl.memory.sampling.checks import tree_problems
 from crystalrl.memory.sampling.priority import LossGate, PriorityRule
+from crystalrl.memory.storage.checks import refuse
 from crystalrl.random import Stream, Streams
+
+FIRST = 1
+"""Generation of a slot never written. Files hold it."""
 
 
 class SumTree:
     """Weights of `lanes` × `slots`, drawable by stratum.
 
-    Invariant: every inner sum is the float64 sum of its children; padding has weight 0 and no label; the generation of
-    a slot's last draw is −1 or one that the slot has had. With a single stratum there are no labels: every slot belongs
-    to it.
+    Invariant: every inner sum is the float64 sum of its children; padding has weight 0 and no label. With a single
+    stratum there are no labels: every slot belongs to it.
     """
 
     def __init__(self, lanes: int, slots: int, strata: int = 1, device: torch.device | str = "cpu") -> None:
@@ -43,11 +47,13 @@ class SumTree:
         self.weight = zeros((lanes, padded), torch.float32, self.device)
         self.label = zeros((lanes, padded if strata > 1 else 0), torch.uint8, self.device)
         self.sums = zeros((lanes, strata, sum(sizes)), torch.float64, self.device)
-        self.generations = zeros((lanes, padded, 2), torch.int32, self.device)
-        """[…, 0] generation of the slot, […, 1] that of its last draw, or −1."""
-        self.forget_draws()
+        self.generation = zeros((lanes, padded), torch.int32, self.device)
+        """FIRST for a slot never written; increases whenever a slot is written or emptied."""
+        self.generation.fill_(FIRST)
+        self._issued = 0
+        """Added to the generations of tickets: above all tickets from before other contents were loaded."""
         self.clear()
-        tensors = TreeTensors(self.weight, self.label, self.sums, self.generations, self.offsets, slots)
+        tensors = TreeTensors(self.weight, self.label, self.sums, self.generation, self.offsets, slots)
         self.operations = kind.operations(tensors)
         one = torch.ones(lanes, 1, dtype=torch.float64, device=self.device)
         self._no_gate = LossGate(torch.zeros(lanes, 0, dtype=torch.float32, device=self.device), one, one)
@@ -59,13 +65,17 @@ class SumTree:
 
     def sample(
         self, streams: Streams, stratum: Tensor, count: Tensor, beta: Tensor, gate: LossGate | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Draw one slot for each entry of `stratum` uint8[L, B], with its importance weight.
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Draw one slot for each entry of `stratum` uint8[L, B], with its importance weight and its ticket.
 
-        count float64[L, S]: experiences per stratum; beta float64[L, 1]. Returns slots int64[L, B] and weights
-        float32[L, B]: (count·p)^(−β), p within the stratum, divided by the largest of the lane's batch, times the gate.
+        count float64[L, S]: experiences per stratum; beta float64[L, 1]. Returns slots int64[L, B], weights
+        float32[L, B]: (count·p)^(−β), p within the stratum, divided by the largest of the lane's batch, times the gate,
+        and the slots' generations int32[L, B].
         """
-        return self.operations.sample(streams, Stream.DRAW, stratum, count, beta, gate or self._no_gate)
+        slots, weight, ticket = self.operations.sample(
+            streams, Stream.DRAW, stratum, count, beta, gate or self._no_gate
+        )
+        return slots, weight, ticket + self._issued if self._issued else ticket
 
     def draw(self, uniform: Tensor, stratum: Tensor) -> tuple[Tensor, Tensor]:
         """One slot per uniform, with replacement, in proportion to weight within its stratum.
@@ -75,9 +85,15 @@ class SumTree:
         """
         return self.operations.draw(uniform, stratum)
 
-    def learn(self, slots: Tensor, magnitude: Tensor, rule: PriorityRule) -> None:
-        """New weights for drawn slots int64[L, B] from |TD error| float32[L, B]; slots rewritten since are skipped."""
-        self.operations.learn(slots, magnitude, rule)
+    def learn(self, slots: Tensor, magnitude: Tensor, rule: PriorityRule, ticket: Tensor | None = None) -> None:
+        """New weights for slots int64[L, B] from |TD error| float32[L, B], except where a slot's generation is not its
+        ticket int32[L, B]. None: for what the slots hold now.
+        """
+        if ticket is None:
+            ticket = self.generation.gather(1, slots.clamp(0, self.slots))
+        elif self._issued:
+            ticket = ticket - self._issued
+        self.operations.learn(slots, ticket, magnitude, rule)
 
     def set(self, slots: Tensor, weight: Tensor, label: Tensor) -> None:
         """Give slots int64[L, B] a weight float32[L, B] and a label uint8[L, B]; a negative slot is skipped.
@@ -102,11 +118,12 @@ class SumTree:
 
     def bump(self, slots: Tensor) -> None:
         """Raise the generation of slots int64[L, B], so that updates of earlier draws skip them; negative: skipped."""
-        bump(self.generations, slots)
+        bump(self.generation, slots)
 
-    def holds(self, slots: Tensor) -> bool:
-        """Whether every slot int64[L, B] has a label, or had one when it was drawn (this synchronises)."""
-        return self.operations.holds(slots)
+    def labelled(self, slots: Tensor) -> Tensor:
+        """bool[L, B]: whether slots int64[L, B] have a label; unknown slots have none."""
+        known = (slots >= 0) & (slots < self.slots)
+        return known & (self.label.gather(1, slots.clamp(0, self.slots)) != UNLABELLED)
 
     def rebuild(self) -> None:
         """Recompute all sums after `weight` and `label` were written directly."""
@@ -116,18 +133,18 @@ class SumTree:
         self.weight.zero_()
         self.label.fill_(UNLABELLED)
         self.sums.zero_()
-        self.generations[:, :, 0] += 1  # draws stay recorded, so that updates for them are skipped
+        self.generation += self.generation > FIRST  # updates of earlier draws are skipped
 
     def forget_draws(self) -> None:
-        """Forget earlier draws: no updates for them will follow."""
-        self.generations[:, :, 1] = -1
+        """Let `learn` skip all earlier draws, whatever generations are loaded next."""
+        newest = int(self.generation.max())
+        self._issued += newest if newest > FIRST else 0
 
     def check(self) -> None:
         """Raise if a sum differs from a fresh build, a weight is negative or not finite, or a generation impossible."""
-        if not bool(torch.isfinite(self.weight).all()) or bool((self.weight < 0).any()):
-            raise AssertionError("draw weights: wanted finite and ≥ 0")
-        if bool((self.generations[..., 1] > self.generations[..., 0]).any()):
-            raise AssertionError("generations: a draw is newer than its slot")
+        refuse(tree_problems(self.tensors()), AssertionError)
+        if bool((self.weight[:, self.slots :] != 0).any()):
+            raise AssertionError("draw weights: wanted 0 for padding, got others")
         kept = self.sums.clone()
         self.rebuild()
         if not (torch.equal(kept, self.sums) if self._ordered else torch.allclose(kept, self.sums, rtol=1e-12)):
@@ -135,14 +152,14 @@ class SumTree:
 
     def tensors(self) -> dict[str, Tensor]:
         """Live tensors of the state, [L, N, …], by their stored names; call `rebuild` after writing them."""
-        named = {"slot.weight": self.weight, "slot.claims": self.generations}
+        named = {"slot.weight": self.weight, "slot.claims": self.generation}
         if self.strata > 1:
             named["slot.label"] = self.label
         return {name: tensor[:, : self.slots] for name, tensor in named.items()}
 
     @property
     def nbytes(self) -> int:
-        return sum(tensor.nbytes for tensor in (self.weight, self.label, self.sums, self.generations))
+        return sum(tensor.nbytes for tensor in (self.weight, self.label, self.sums, self.generation))
 
 
 def _level_sizes(slots: int, arity: int, top: int) -> list[int]:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from crystalrl.backends import backend_for
 from crystalrl.backends.alloc import zeros
+from crystalrl.memory.storage.checks import Problems, row_problems
 from crystalrl.memory.storage.layout import WORD, Layout, column_name
 from crystalrl.memory.storage.spec import StorageSpec
 from crystalrl.types import Observation
@@ -105,6 +106,10 @@ class Arena:
         if not isinstance(self.spec.obs, Mapping):
             return views[role]
         return {name: views[column_name(role, name)] for name in self.spec.obs}
+
+    def problems(self, rows: Tensor) -> Problems:
+        """What is wrong with rows int64[L, W, words], these or stored ones."""
+        return row_problems(self.layout, self.spec.action, rows)
 
     @property
     def nbytes(self) -> int:

@@ -18,11 +18,12 @@ def gather_batch(
     *,
     to: torch.device,
     squeeze: bool,
+    ticket: Tensor | None = None,
     anchors: Mapping[str, Anchor] | None = None,
 ) -> Batch:
     """The experiences in slots int64[L, B] with weights float32[L, B] and anchors [L, B, …], on the device `to`.
 
-    squeeze: drop the lane axis.
+    The ticket int32[L, B] stays where it is: only `update` reads it. squeeze: drop the lane axis.
     """
     here = arena.device
     if to.type == here.type == "cpu":
@@ -33,8 +34,9 @@ def gather_batch(
             rows, slots, weight = (_send(x, to) for x in (rows, slots, weight))
         parts = arena.unpack(rows[0] if squeeze else rows)
     if squeeze:
-        slots, weight = slots.view(-1), weight.view(-1)
-    return Batch(**parts, weight=weight, index=slots, anchor=_delivered(anchors, here, to, squeeze))
+        slots, weight, ticket = slots.view(-1), weight.view(-1), None if ticket is None else ticket.view(-1)
+    delivered = _delivered(anchors, here, to, squeeze)
+    return Batch(**parts, weight=weight, index=slots, anchor=delivered, ticket=ticket)
 
 
 def _delivered(

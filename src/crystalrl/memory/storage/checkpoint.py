@@ -17,18 +17,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+import torch
 from torch import Tensor
 
+from crystalrl.memory.storage.checks import booleans, refuse
+from crystalrl.memory.storage.header import CheckpointError, parse
+
 VERSION = 2
+GENERATION = "slot.claims"
+"""Name of the slots' generations, int32[L, N]."""
 _BLANK = "0" * 64
 _CHECKSUM = re.compile(rb'"checksum":"([0-9a-f]{64})"')
 _CHUNK = 1 << 22
 _ATTEMPTS = 100
 """Times that a file which is replaced while it is read is read again."""
-
-
-class CheckpointError(ValueError):
-    """The file is damaged, of another version, or does not fit."""
 
 
 def write(path: str | os.PathLike[str], header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -163,16 +165,32 @@ def _verified(source: Path, file: IO[bytes]) -> tuple[dict[str, Any], dict[str, 
         with safe_open(source, framework="pt") as opened:
             metadata = opened.metadata() or {}
             if metadata.get("crystalrl") != str(VERSION):
-                raise CheckpointError(f"{source}: wanted format {VERSION}, got {metadata.get('crystalrl')}")
-            return json.loads(metadata["header"]), {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
+                raise CheckpointError(f"wanted format {VERSION}, got {metadata.get('crystalrl')}")
+            header = parse(metadata.get("header", ""))
+            return header, {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
     except SafetensorError as error:
         raise CheckpointError(f"{source}: damaged ({error})") from error
+    except CheckpointError as error:
+        raise CheckpointError(f"{source}: {error}") from error
 
 
-def refuse_other(name: str, own: Tensor, given: Tensor) -> None:
+def without_draws(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The state with generations [L, N]. Earlier versions wrote [L, N, 2]: also the generation of the last draw."""
+
+    def paired(name: str, value: object) -> bool:
+        return str(name).endswith(GENERATION) and isinstance(value, Tensor) and value.shape[2:] == (2,)
+
+    return {name: value[..., 0] if paired(name, value) else value for name, value in state.items()}
+
+
+def refuse_other(name: str, own: Tensor, given: object) -> None:
     """Raise if a stored tensor does not fit the live one. Files may hold fewer slots of `…slot.…` tensors."""
+    if not isinstance(given, Tensor) or given.layout != torch.strided or given.device.type == "meta":
+        raise CheckpointError(f"state {name}: wanted a tensor, got {type(given).__name__}")
     wanted, got = list(own.shape), list(given.shape)
     if ".slot." in name and len(got) > 1 and got[1] <= wanted[1]:
         got[1] = wanted[1]
     if wanted != got or own.dtype != given.dtype:
-        raise ValueError(f"state {name}: wanted {own.dtype} {wanted}, got {given.dtype} {list(given.shape)}")
+        raise CheckpointError(f"state {name}: wanted {own.dtype} {wanted}, got {given.dtype} {list(given.shape)}")
+    if given.dtype == torch.bool:
+        refuse(booleans(f"state {name}", given), CheckpointError)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl.memory.storage.arena import Arena
+from crystalrl.memory.storage.checks import Problems
 from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED
 from crystalrl.memory.storage.spec import StorageOptions
 
@@ -28,7 +29,7 @@ class Columns(dict[str, Tensor]):
 
     def __init__(self, fetch: Fetch, slots: int) -> None:
         super().__init__()
-        self.fetch, self.slots = fetch, torch.arange(slots)
+        self.fetch, self.slots = fetch, torch.arange(slots, device="cpu")
 
     def __missing__(self, name: str) -> Tensor:
         column: Tensor = self.fetch(self.slots)[name]
@@ -44,7 +45,7 @@ class ExternalArena:
 
     def __init__(self, slots: int, fetch: Fetch) -> None:
         self.fetch, self.device = fetch, torch.device("cpu")
-        self.rows = torch.arange(slots).view(1, slots, 1)
+        self.rows = torch.arange(slots, device="cpu").view(1, slots, 1)
         self.columns = Columns(fetch, slots)
         """Every field [N, …]; valid until something is written."""
 
@@ -52,11 +53,16 @@ class ExternalArena:
         raise RuntimeError("add: wanted `reserve_slots` and `commit`, because another library stores the experiences")
 
     def write_one(self, row: NDArray[np.int64], slot: int) -> None:
-        self.write(torch.from_numpy(row), torch.tensor(slot))
+        self.write(torch.from_numpy(row), torch.tensor(slot, device="cpu"))
 
     def invalidate(self) -> None:
         """Drop the fetched columns: the storage has changed."""
         self.columns.clear()
+
+    def problems(self, rows: Tensor) -> Problems:
+        """What is wrong with rows int64[1, W, 1], these or stored ones."""
+        if not torch.equal(rows[0, :, 0], torch.arange(rows.shape[1], device=rows.device)):
+            yield "rows: wanted the numbers of the slots, got others"
 
     @property
     def nbytes(self) -> int:

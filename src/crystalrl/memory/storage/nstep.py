@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from crystalrl.memory.storage.checks import Named, Problems, between, finite, row_problems
 from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED, Layout
 from crystalrl.memory.storage.spec import StorageSpec
 
@@ -80,7 +81,12 @@ class NStep:
     def tensors(self) -> dict[str, Tensor]:
         return {"rows": self.rows, "last": self.last, "reward": self.reward, "length": self.length}
 
-    def check(self) -> None:
-        open_windows = self.length > 0
-        if bool((open_windows[..., 1:] & ~open_windows[..., :-1]).any()) or bool((self.length >= self.n).any()):
-            raise AssertionError("n-step: windows are not packed oldest first, or one is overdue")
+    def problems(self, state: Named, action: object) -> Problems:
+        """What is wrong with a state, this one's or a stored one; see `row_problems`."""
+        length = state["length"]
+        yield from between("n-step lengths", length, 0, self.n - 1)
+        if bool(((length[..., 1:] > 0) & (length[..., :-1] == 0)).any()):
+            yield "n-step: wanted windows packed oldest first, got others"
+        yield from finite("n-step rewards", state["reward"].to(torch.float32))
+        for name in ("rows", "last"):
+            yield from row_problems(self.layout, action, state[name])

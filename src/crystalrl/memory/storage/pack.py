@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from crystalrl.memory.storage.spec import Shape, StorageSpec
 from crystalrl.types import ArrayLike, Transition
 
 LARGEST = float(np.finfo(np.float32).max)
+EXACT = 1 << 24
+"""Integers up to this size are exact in float32."""
+Value = TypeVar("Value")
 
 
 class Packer:
@@ -29,7 +32,8 @@ class Packer:
         self.lanes, self.device = spec.lanes or 1, torch.device(spec.device)
         on_cpu = self.device.type == "cpu"
         self.corrupt = torch.zeros((), dtype=torch.bool, device=self.device)
-        self.scratch = torch.zeros(self.lanes, spec.envs, layout.words, dtype=torch.int64, pin_memory=not on_cpu)
+        shape = (self.lanes, spec.envs, layout.words)
+        self.scratch = torch.zeros(shape, dtype=torch.int64, device="cpu", pin_memory=not on_cpu)
         self.scratch_row = self.scratch.numpy()[0, 0]
         self._columns = layout.numpy_views(self.scratch.numpy())
         self._spans = layout.float_spans(self.scratch.numpy())
@@ -78,7 +82,7 @@ class Packer:
         if type(value) is float and column.size == 1 and column.dtype == np.float32 and -LARGEST < value < LARGEST:
             column.fill(value)  # a number, such as the reward of a single environment
             return
-        array = value if type(value) is np.ndarray else _array(value)
+        array = value if type(value) is np.ndarray else _array(name, value)
         if array.shape not in self._shapes[name]:
             wanted = " or ".join(map(str, self._shapes[name]))
             raise ValueError(f"{name}: wanted shape {wanted}, got {array.shape}")
@@ -92,7 +96,7 @@ class Packer:
     def _put_context(self, value: ArrayLike | None) -> None:
         self._refuse_context(value)
         if value is not None:
-            array = _array(value)
+            array = _array("context", value)
             self._put("context", np.broadcast_to(array, self._lead[-1]) if array.ndim == 0 else array)
 
     def _refuse_context(self, value: ArrayLike | None) -> None:
@@ -104,7 +108,7 @@ class Packer:
         """A boolean or 0/1 flag as an integer or integer array."""
         if isinstance(value, bool | np.bool_):
             return int(value)
-        array = _array(value)
+        array = _array(name, value)
         if array.ndim and array.shape not in self._lead:
             raise ValueError(f"{name}: wanted shape {' or '.join(map(str, self._lead))}, got {array.shape}")
         if array.dtype.kind != "b" and not np.isin(array, (0, 1)).all():
@@ -138,6 +142,8 @@ class Packer:
         for name, value in given.items():
             _refuse_tensor(name, value, columns[name], self._shapes[name])
             columns[name].copy_(value.reshape(columns[name].shape))
+            if name == "reward" and not value.is_floating_point():
+                self.corrupt |= (columns[name].to(torch.int64) != value.reshape(columns[name].shape)).any()
         for span in self.layout.float_parts(rows):
             self.corrupt |= (span - span).any()  # NaN, not zero, where a value is not finite
         if isinstance(self.spec.action, int):
@@ -153,7 +159,7 @@ class Packer:
 
     def mask(self, name: str, value: ArrayLike) -> Tensor:
         """A boolean per environment, checked, as bool[L, E] on the arena's device."""
-        mask = torch.as_tensor(value, device=self.device)
+        mask = torch.as_tensor(unmasked(name, value), device=self.device)
         spec = self.spec
         wanted = (self.lanes, spec.envs) if spec.lanes is not None else (spec.envs,)
         if tuple(mask.shape) != wanted and not (spec.lanes is None and spec.envs == 1 and mask.dim() == 0):
@@ -179,9 +185,16 @@ def _part(given: Any, role: str, name: str, spec: StorageSpec) -> Any:
     return given[name]
 
 
-def _array(value: ArrayLike) -> NDArray[Any]:
+def unmasked(name: str, value: Value) -> Value:
+    """The value; raises if it is a masked array with masked entries, whose values mean nothing."""
+    if isinstance(value, np.ma.MaskedArray) and (masked := int(np.sum(value.mask))):
+        raise ValueError(f"{name}: wanted values, got a masked array with {masked} masked ones")
+    return value
+
+
+def _array(name: str, value: ArrayLike) -> NDArray[Any]:
     if isinstance(value, np.ndarray):
-        return value
+        return np.asarray(unmasked(name, value))
     if not isinstance(value, Tensor):
         return np.asarray(value)
     value = value.detach().cpu()
@@ -196,10 +209,19 @@ def _refuse_kind(name: str, array: NDArray[Any], wanted: np.dtype[Any]) -> None:
     )
     if given != target and not (name == "reward" and given == "i"):
         raise TypeError(f"{name}: wanted {wanted}, got {array.dtype} (integers and floats are not converted silently)")
+    if given != target:
+        _refuse_rounded(name, array)
     if target == "i" and not np.can_cast(array.dtype, wanted):
         limits = (0, 1) if wanted == np.bool_ else (np.iinfo(wanted).min, np.iinfo(wanted).max)
         if array.size and (array.min() < limits[0] or array.max() > limits[1]):
             raise ValueError(f"{name}: wanted {wanted} values in {limits}, got {array.min()} … {array.max()}")
+
+
+def _refuse_rounded(name: str, array: NDArray[Any]) -> None:
+    """Raise if an integer would be rounded by float32."""
+    for value in array[(array > EXACT) | (array < -EXACT)].reshape(-1).tolist() if array.dtype.kind != "b" else ():
+        if int(np.float32(value)) != value:
+            raise ValueError(f"{name}: wanted numbers that float32 holds exactly, got the integer {value}")
 
 
 def _refuse_tensor(name: str, value: Any, column: Tensor, shapes: list[Shape]) -> None:

@@ -1,0 +1,85 @@
+"""The part of a crystal memory that saves and loads its state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from torch import Tensor
+
+from crystalrl.backends.protocols import UNLABELLED
+from crystalrl.memory.crystal.anchors import Anchors
+from crystalrl.memory.crystal.checks import memory_problems
+from crystalrl.memory.crystal.novelty import Grid
+from crystalrl.memory.exclusive import exclusive
+from crystalrl.memory.neighbours.features import Features
+from crystalrl.memory.neighbours.neighbourhood import Neighbours
+from crystalrl.memory.storage.checks import Named, Problems
+from crystalrl.memory.storage.header import CheckpointError
+from crystalrl.memory.storage.spec import Shape, StorageSpec
+from crystalrl.memory.stored import StoredMemory
+from crystalrl.params import CrystalParams
+
+
+class StoredCrystals(StoredMemory, complete=False):
+    """State of a crystal memory: also anchors, visits, counters of episodes and neighbour lists."""
+
+    params: CrystalParams
+    anchors: Anchors
+    features: Features
+    grid: Grid
+    neighbours: Neighbours
+    started: Tensor
+    ended: Tensor
+    steps: Tensor
+    consolidations: Tensor
+    _loads = 0
+    """Times that other contents were loaded: a plan from before a load is void."""
+
+    @classmethod
+    def _restore(cls, storage: dict[str, Any], params: dict[str, Any]) -> Self:
+        if params["features"]:
+            raise CheckpointError(
+                "the memory was saved with `features`, which are not in the file: build it with them and call `load`"
+            )
+        anchor = {name: tuple(shape) for name, shape in params["anchor"].items()}
+        options = {**storage, "params": CrystalParams.from_json(params["crystal"]), "anchor": anchor}
+        return cls(**options)
+
+    def _header(self) -> dict[str, Any]:
+        anchor = {name: list(tensor.shape[2:]) for name, tensor in self.anchors.items()}
+        own = {"crystal": self.params.to_json(), "anchor": anchor, "features": self.features.given is not None}
+        return {**super()._header(), "params": own}
+
+    @exclusive
+    def state_dict(self) -> dict[str, Tensor]:
+        return {**super().state_dict(), **self.neighbours.state(self.ledger.used)}
+
+    @exclusive
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        lists = {name: tensor for name, tensor in state.items() if Neighbours.owns(name)}
+        graph = self.neighbours.checked(lists, self.arena)
+        super().load_state_dict({name: tensor for name, tensor in state.items() if name not in lists})
+        self.neighbours.fill(graph, lists)
+        self._loads += 1
+
+    @classmethod
+    def _used(cls, spec: StorageSpec, state: Named) -> int:
+        occupied = (state["ledger.slot.label"] != UNLABELLED).nonzero()
+        return int(occupied[:, 1].max()) + 1 if len(occupied) else 0
+
+    @classmethod
+    def _sizes(cls, spec: StorageSpec, params: Mapping[str, Any], state: Named) -> dict[str, Shape]:
+        sizes = {**super()._sizes(spec, params, state), "ledger.queue": (spec.lanes or 1, spec.capacity)}
+        used = sizes["memory.slot.rows"][:2]
+        return sizes | {f"crystal.slot.anchor.{name}": (*used, *shape) for name, shape in params["anchor"].items()}
+
+    def _problems(self, state: Named) -> Problems:
+        clock = state["crystal.turns" if self.params.clock == "calls" else "memory.time"]
+        yield from super()._problems(state)
+        yield from memory_problems(state, clock, self.spec.envs)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        own = {"started": self.started, "ended": self.ended, "steps": self.steps, "turns": self.consolidations}
+        own |= self.grid.tensors() | {f"slot.anchor.{name}": anchor for name, anchor in self.anchors.items()}
+        return {**super()._tensors(), **{f"crystal.{name}": tensor for name, tensor in own.items()}}
