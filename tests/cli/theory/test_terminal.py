@@ -11,9 +11,17 @@ from tests.cli.theory.command import run
 
 
 def test_show_prints_the_limit_the_times_and_a_plot() -> None:
-    code, text = run("show")
+    code, text = run("show", "--preset", "paper", "--interference", "0.1", "--episode", "200")
     assert code == 0
     for expected in ("Beta(2000, 40)", "0.98039", "14.32 (2,865 steps)", "49.09 (9,818 steps)", "█", "entrance"):
+        assert expected in text
+    assert "the crystal store is full and admits no more" in text
+
+
+def test_show_models_the_recommended_memory_overwriting_included() -> None:
+    code, text = run("show", "--slots", "2000")
+    assert code == 0
+    for expected in ("law, anchored", "3.567 (713 steps)", "12.04 (2,408 steps)", "never becomes crystal", "settled"):
         assert expected in text
 
 
@@ -27,7 +35,7 @@ def test_design_prints_parameters_and_their_consequences() -> None:
 
 
 def test_the_plot_shows_the_mean_path_in_every_column() -> None:
-    show = Show(sigma=0.0, interference=0.0, utility=1.0, horizon=60.0)
+    show = Show(preset="repaired", sigma=0.0, utility=1.0, horizon=60.0)
     lines = path_plot(show).plain.splitlines()
     assert len(lines) == ROWS + 1
     for column, t in enumerate(np.linspace(0, 60, COLUMNS)):
@@ -40,6 +48,6 @@ def test_the_plot_shows_the_mean_path_in_every_column() -> None:
 
 
 def test_a_threshold_itself_is_glass() -> None:
-    assert [phase_of(c, Show()) for c in (0.0, 0.29, 0.3, 0.7, 0.71)] == [
+    assert [phase_of(c, Thresholds()) for c in (0.0, 0.29, 0.3, 0.7, 0.71)] == [
         "liquid", "liquid", "glass", "glass", "crystal"
     ]  # fmt: skip

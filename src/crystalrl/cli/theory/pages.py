@@ -52,7 +52,7 @@ def claims_page(rows: Iterable[tuple[str, Claim, str]]) -> str:
 def write_guide(page: Path) -> list[Path]:
     """The guide and its figures; returns everything written."""
     folder = page.parent / "figures"
-    shown, samplers = Show(sigma=0.05, interference=1.0, utility=0.3), _measured()
+    shown, samplers = Show(preset="paper", sigma=0.05, interference=1.0, utility=0.3), _measured()
     drawings: dict[str, Callable[[Path], None]] = {
         "law.svg": lambda path: theory_figures.draw_law(shown.law, shown.c0, shown.thresholds, shown.end, path),
         "utilities.svg": lambda path: theory_figures.draw_utilities(shown.thresholds, path),
