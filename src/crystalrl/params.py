@@ -263,7 +263,7 @@ class CrystalParams:
     ) -> str:
         """What becomes of an experience of this utility in a memory of so many slots, in words: when it becomes glass
         and crystal, or is overwritten. episode: environment steps of an episode, which counts with `every_episode`;
-        utilities: those of all experiences, such as `memory.experiences()["utility"]`. None: evenly over [0, 1].
+        utilities: those of all experiences that arrive. None: evenly over [0, 1].
         """
         return describe(self, slots, utility, interference, episode, utilities)
 

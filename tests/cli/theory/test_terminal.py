@@ -6,7 +6,7 @@ import numpy as np
 
 from crystalrl.cli.theory.options import Show
 from crystalrl.cli.theory.terminal import COLUMNS, ROWS, path_plot, phase_of
-from crystalrl.theory import Requirements, Thresholds, design
+from crystalrl.theory import Requirements, Tasks, Thresholds, design, recommend
 from tests.cli.theory.command import run
 
 
@@ -25,12 +25,22 @@ def test_show_models_the_recommended_memory_overwriting_included() -> None:
         assert expected in text
 
 
-def test_design_prints_parameters_and_their_consequences() -> None:
+def test_design_of_the_papers_rule_prints_rates_and_their_consequences() -> None:
     needs = Requirements(capacity=10_000, lifetime=100_000, thresholds=Thresholds(tau_C=0.8))
-    code, text = run("design", "--capacity", "10000", "--lifetime", "100000", "--tau-C", "0.8")
+    code, text = run("design", "--preset", "paper", "--capacity", "10000", "--lifetime", "100000", "--tau-C", "0.8")
     assert code == 0
     plan = design(needs)
     for expected in (f"{plan.alpha:.4g}", f"{plan.capacity[2]:,}", "200,000 steps", "33% of those formed in 400,000"):
+        assert expected in text
+
+
+def test_design_prints_the_recommended_parameters_and_what_remains_of_each_task() -> None:
+    needs = ("--slots", "2000", "--task", "2000", "--tasks", "8", "--crystals", "200", "--melts-within", "500")
+    code, text = run("design", *needs)
+    assert code == 0
+    plan = recommend(Tasks(slots=2000, task=2000, tasks=8, crystals=200, melts_within=500))
+    assert f"CrystalParams(melt={plan.params.melt:.4g}, time_unit={plan.time_unit})" in text
+    for expected in (f"{plan.remaining:,.0f} remain after 8 tasks", "1,000 crystal", "warning", "use 3,200 slots"):
         assert expected in text
 
 

@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
-from crystalrl.cli.theory.options import Claims, Guide, Show
-from crystalrl.theory import Requirements, claims, design
+from crystalrl.cli.theory.options import Claims, DesignMemory, Guide, Show
+from crystalrl.theory import claims, design, recommend
 
 VERDICT_STYLE = {
     "true": "green",
@@ -36,11 +36,14 @@ def show(options: Show, console: Console) -> None:
         console.print(f"wrote {options.plot}")
 
 
-def design_memory(needs: Requirements, console: Console) -> None:
-    """Print parameters that meet the requirements."""
+def design_memory(options: DesignMemory, console: Console) -> None:
+    """Print parameters that meet the requirements, and which are not met."""
     from crystalrl.cli.theory import terminal
 
-    console.print(terminal.design_table(design(needs)))
+    if options.preset == "paper":
+        console.print(terminal.design_table(design(options.paper)))
+    else:
+        console.print(terminal.recommended_table(options.needs, recommend(options.needs)))
 
 
 def check_claims(options: Claims, console: Console) -> None:
@@ -75,7 +78,7 @@ def write_guide(options: Guide, console: Console) -> None:
 
 COMMANDS: dict[type, tuple[str, Callable[[Any, Console], None]]] = {
     Show: ("show", show),
-    Requirements: ("design", design_memory),
+    DesignMemory: ("design", design_memory),
     Claims: ("claims", check_claims),
     Guide: ("guide", write_guide),
 }

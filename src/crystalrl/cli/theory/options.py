@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from crystalrl.params import CrystalParams
 from crystalrl.params_checks import floats
 from crystalrl.study.registry import presets
-from crystalrl.theory import Crystallization, Thresholds
+from crystalrl.theory import Crystallization, Requirements, Tasks, Thresholds
 from crystalrl.theory.claims import Verdict
 from crystalrl.turnover import steps_between
 
@@ -90,6 +91,21 @@ class Show:
     def words(self) -> str:
         """What becomes of an experience that arrives with c = 0."""
         return self.params.describe(self.slots, self.utility, self.interference, self.episode)
+
+
+@dataclass(frozen=True)
+class DesignMemory:
+    """Find parameters for a memory: the recommended ones for tasks, or rates for the paper's rule."""
+
+    preset: Literal["anchored", "paper"] = "anchored"
+    """`anchored`: slots, task, tasks, crystals and melts-within count; `paper`: all other options."""
+    needs: Tasks = field(default_factory=Tasks)
+    paper: Requirements = field(default_factory=Requirements)
+
+    def __post_init__(self) -> None:
+        other = self.needs != Tasks() if self.preset == "paper" else self.paper != Requirements()
+        if other:
+            raise ValueError(f"preset: got options of another preset than {self.preset}; see --help")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from crystalrl.cli.theory.options import Show
-from crystalrl.theory import Design, Thresholds
+from crystalrl.params import CrystalParams
+from crystalrl.theory import Design, Recommended, Tasks, Thresholds
 from crystalrl.theory.rates import Array
 from crystalrl.theory.stationary import BOUNDARIES
 
@@ -92,9 +93,33 @@ def _forgetting(show: Show) -> str:
     return f"from {start:.3f} by t = {show.end:.4g}: below tau_L at the end 10^{below:.1f}, ever 10^{ever:.1f}{flag}"
 
 
+def recommended_table(needs: Tasks, plan: Recommended) -> Table:
+    """The recommended parameters for tasks, and what they imply."""
+    table = Table(title="recommended memory", show_header=False)
+    liquid, glass, crystal = plan.params.caps(needs.slots)
+    for name, value in (
+        ("parameters", f"CrystalParams({', '.join(changed(plan.params))})"),
+        ("slots", f"{liquid:,} liquid, which borrows empty ones, {glass:,} glass, {crystal:,} crystal"),
+        ("crystals form", f"{plan.promoted:.0%} of all experiences, after about {plan.steps_to_crystal:,.0f} steps"),
+        ("crystals per task", f"{plan.formed:,.0f} form, {plan.remaining:,.0f} remain after {needs.tasks:,} tasks"),
+        ("of the last task", f"{plan.remaining_of_last:,.0f}: its last experiences are not crystals yet"),
+        ("a contradicted crystal", f"becomes glass after {plan.melting:,.0f} steps"),
+        *(("warning", note) for note in plan.notes),
+    ):
+        table.add_row(name, value, style="yellow" if name == "warning" else None)
+    return table
+
+
+def changed(params: CrystalParams) -> list[str]:
+    """The arguments that differ from the defaults."""
+    default = CrystalParams().to_json()
+    given = {name: value for name, value in params.to_json().items() if value != default[name]}
+    return [f"{name}={value:.4g}" if isinstance(value, float) else f"{name}={value}" for name, value in given.items()]
+
+
 def design_table(plan: Design) -> Table:
     """A design and its consequences."""
-    table = Table(title="designed memory", show_header=False)
+    table = Table(title="designed memory, the paper's rule", show_header=False)
     table.add_row("alpha, beta, sigma", f"{plan.alpha:.4g}, {plan.beta:.4g}, {plan.sigma:.4g}")
     table.add_row("time_unit, every", f"{plan.time_unit:,} experiences")
     table.add_row("slots L : G : C", " : ".join(f"{n:,}" for n in plan.capacity))
