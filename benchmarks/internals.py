@@ -83,6 +83,17 @@ def pretend_evaluated(memory: CrystalMemory) -> None:
     memory.ledger.utility.uniform_()
 
 
+def forget_utility(memory: CrystalMemory) -> None:
+    """Give every slot an arbitrary utility."""
+    memory.ledger.utility.uniform_()
+
+
+def judged(memory: CrystalMemory) -> Tensor:
+    """float32[4, M] of the first lane's experiences: c, utility, phase, |δ|."""
+    ledger, stored = memory.ledger, memory.ledger.phase[0] > 0
+    return torch.stack([each[0, stored] for each in (ledger.c, ledger.utility, ledger.phase, ledger.error)])
+
+
 def set_phases(memory: CrystalMemory, phase: Tensor, where: Tensor) -> None:
     """Give slots bool[N] of the first lane the phases uint8[N], and c = .1, .5 or .9."""
     ledger = memory.ledger

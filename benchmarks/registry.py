@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from functools import partial
 
-from benchmarks import agreement, consolidation, contexts, cuda, halfcheetah, interference, learners, memories, sac
+from benchmarks import (
+    agreement,
+    consolidation,
+    contexts,
+    coverage,
+    cuda,
+    halfcheetah,
+    interference,
+    learners,
+    letter,
+    memories,
+    sac,
+)
 from benchmarks.harness.results import Benchmark
 from benchmarks.libraries import continual, equivalence, learning, overhead, parts, pendulum, sb3
 from crystalrl.study.execution import best_device
@@ -30,6 +42,14 @@ BENCHMARKS: dict[str, Benchmark] = {
     "contexts": Benchmark(
         "What a memory keeps of fifty contexts, and what melts when one of two is redefined.", "contexts",
         contexts.measure, {"redefinition": contexts.redefinition_block, "fifty-contexts": contexts.fifty_block},
+    ),
+    "coverage": Benchmark(
+        "How often confidence intervals from few seeds contain the true value.", "coverage", coverage.measure,
+        {"coverage": coverage.block},
+    ),
+    "letter": Benchmark(
+        "What is left between the preset `paper` and the letter of the paper.", "letter", letter.measure,
+        {"letter": letter.block, "letter-learning": letter.learning_block},
     ),
     "cuda": Benchmark(
         "Speed of memories on CUDA, and agreement with the CPU.", "cuda", cuda.measure, {"cuda": cuda.block},

@@ -63,7 +63,7 @@ class CrystalTwin:
         self.capacity, self.seed, self.p, self.kappa = capacity, seed, params, kappa
         self.n_step, self.gamma = n_step, gamma
         self.windows = [Windows(n_step, gamma) for _ in range(envs)]
-        self.started = [0] * envs
+        self._forget_episodes(envs)
         self.slots: dict[int, Item] = {}
         self.cells: dict[int, int] = {}
         self.grid: tuple[np.ndarray, np.ndarray] | None = None
@@ -90,18 +90,40 @@ class CrystalTwin:
         self.time += sum(valid)
         closed = [w.push(s) if ok else [] for w, s, ok in zip(self.windows, steps, valid, strict=True)]
         self.ended |= any(step.terminated or step.truncated for step in steps)
-        return self._keep(closed, c)
+        slots = self._keep(closed, c)
+        for env, step in enumerate(steps):
+            if valid[env]:
+                self.rewards[env].append(float(f32(step.reward)))
+                self.largest = max(self.largest, abs(self.rewards[env][-1]))
+        for env, step in enumerate(steps):
+            if valid[env] and (step.terminated or step.truncated):
+                self._boost(env, self._return(env), self.started[env])
+                self._next_episode(env)
+        return slots
+
+    def _return(self, env: int) -> float:
+        return sum(self.gamma**t * reward for t, reward in enumerate(self.rewards[env]))
+
+    def _boost(self, env: int, value: float, first: float) -> None:
+        largest = max(self.largest, 1e-12) / (1 - self.gamma)
+        for item in self.slots.values():
+            if self.p.boost and item.env == env and item.birth >= first:
+                item.boost = min(max(value / largest, 0.0), 1.0)
+
+    def _next_episode(self, env: int) -> None:
+        if self.rewards[env]:
+            self.previous[env] = self.started[env]
+        self.started[env], self.rewards[env] = self.number, []
 
     def end_episode(self, ended: list[bool], returns: list[float] | None) -> list[list[int]]:
         closed = [w.flush() if over else [] for w, over in zip(self.windows, ended, strict=True)]
         slots = self._keep(closed, [0.0] * len(ended))
-        if self.p.boost and returns is not None:
-            largest = max((abs(float(e.data.reward)) for e in self.slots.values()), default=0.0)
-            largest = max(largest, 1e-12) / (1 - self.gamma)
-            for item in self.slots.values():
-                if ended[item.env] and item.birth >= self.started[item.env]:
-                    item.boost = min(max(returns[item.env] / largest, 0.0), 1.0)
-        self.started = [self.number if over else first for over, first in zip(ended, self.started, strict=True)]
+        for env in (env for env, over in enumerate(ended) if over):
+            if returns is not None:
+                self._boost(env, returns[env], self.started[env] if self.rewards[env] else self.previous[env])
+            elif self.rewards[env]:
+                self._boost(env, self._return(env), self.started[env])
+            self._next_episode(env)
         self.ended |= any(ended)
         return slots
 
@@ -137,9 +159,14 @@ class CrystalTwin:
         """Experiences and what was learnt of them go; clock, number and random streams go on."""
         self.slots, self.cells, self.grid = {}, {}, None
         self.highest, self.ended = 1.0, False
-        self.started = [0] * len(self.started)
+        self._forget_episodes(len(self.windows))
         for window in self.windows:
             window.open = []
+
+    def _forget_episodes(self, envs: int) -> None:
+        self.started, self.previous = [0] * envs, [math.inf] * envs
+        self.rewards: list[list[float]] = [[] for _ in range(envs)]
+        self.largest = 0.0
 
     # Replaying (Algorithm 2)
 
@@ -183,6 +210,7 @@ class CrystalTwin:
         if self.p.is_steps is not None:
             exponent += (1 - exponent) * min(1.0, self.time / self.p.is_steps)
         for u, phase in zip(numbers, strata, strict=True):
+            whole = len(self.slots) * places[phase] / size if self.p.importance == "memory" else None
             members = [s for s in sorted(self.slots) if self.slots[s].phase == phase]
             weights = [self.weight(self.slots[s]) for s in members]
             total, passed, at = math.fsum(weights), weights[0], 0
@@ -191,7 +219,7 @@ class CrystalTwin:
                 passed += weights[at]
             slot, weight = members[at], weights[at]
             slots.append(slot)
-            importance.append((len(members) * weight / total) ** -exponent)
+            importance.append(((whole or len(members)) * weight / total) ** -exponent)
         gate = [max((1 - self.slots[s].c) ** self.p.gate, self.p.w_min) for s in slots]
         return slots, [w / max(importance) * g for w, g in zip(importance, gate, strict=True)]
 
@@ -239,7 +267,13 @@ class CrystalTwin:
     def _turn(self, slot: int) -> bool:
         return slot % self.p.slices == self.turns % self.p.slices
 
-    def _standardised(self) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
+    def _states(self) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
+        """States and successor states as they are compared."""
+        if self.p.raw_distance:
+            return (
+                {s: e.data.obs for s, e in self.slots.items()},
+                {s: e.data.next_obs for s, e in self.slots.items()},
+            )
         states = np.array([e.data.obs for e in self.slots.values()], dtype=np.float64)
         mean, deviation = states.mean(0), _spread(states)
         return (
@@ -249,7 +283,7 @@ class CrystalTwin:
 
     def _neighbours(self) -> dict[int, list[int]]:
         """For each experience the others whose state is nearest to its successor state, nearest first."""
-        state, successor = self._standardised()
+        state, successor = self._states()
         near = {}
         for i in self.slots:
             others = sorted((j for j in self.slots if j != i), key=lambda j: float(_distance(successor[i], state[j])))
@@ -258,6 +292,8 @@ class CrystalTwin:
 
     def scaled_errors(self) -> dict[int, float]:
         errors = {s: e.error for s, e in self.slots.items()}
+        if self.p.scale == "raw":
+            return errors
         if self.p.scale == "q95":
             scale = float(np.quantile(list(errors.values()), 0.95))
             return {s: min(x / scale, 1.0) if scale > 0 else float(x > 0) for s, x in errors.items()}
@@ -279,6 +315,7 @@ class CrystalTwin:
             downstream = sum(around) / len(around) if around else overall
             utility = self.p.w1 * scaled[slot] + self.p.w3 * downstream
             utility += self.p.w2 * math.exp(-visits[slot] / self.p.Z)
+            utility /= max(1.0, self.p.w1 + self.p.w2 + self.p.w3)
             if self.p.boost:
                 utility += item.boost
             item.utility = min(max(utility, 0.0), 1.0)
@@ -313,7 +350,7 @@ class CrystalTwin:
 
     def _pseudo_counts(self, near: dict[int, list[int]]) -> dict[int, float]:
         """1 + k·(median distance to the k-th nearest state)/(my distance to it), measured from the successor state."""
-        state, successor = self._standardised()
+        state, successor = self._states()
         far = {s: float(_distance(successor[s], state[others[-1]])) for s, others in near.items() if others}
         typical = float(np.median(list(far.values()))) if far else 0.0
         counts = dict.fromkeys(self.slots, 1.0)
@@ -331,7 +368,7 @@ class CrystalTwin:
         centre, deviation = self.grid
         place = np.floor((f32(_vector(item)) - centre) / deviation / f32(self.p.cell)).astype(int)
         extra = item.data.action if isinstance(item.data.action, int) else 0
-        if item.data.context is not None:
+        if item.data.context is not None and self.p.novelty != "state_action":
             extra += item.data.context << 20
         code = mix_int(extra + GOLDEN)
         for d, coordinate in enumerate(place):
@@ -346,37 +383,35 @@ class CrystalTwin:
             gaps = [sorted(self._gaps(i)) for i in self.slots]
             far = sorted(each[wanted - 1] for each in gaps if len(each) >= wanted)
             epsilon = far[(len(far) - 1) // 2] if far else 0.0
+            if self.p.interference == "exists":
+                epsilon += 1e-6
         if delta_r is None:
             delta_r = float(_spread(np.array([[e.data.reward] for e in self.slots.values()], dtype=np.float64))[0])
         return epsilon, delta_r
 
     def _gaps(self, i: int) -> list[float]:
         """Distances to the other experiences; but for `exists` only among the liquid of the same action and context."""
-        state, mine = self._compared(), self.slots[i]
+        state, mine = self._states()[0], self.slots[i]
         others = {j: e for j, e in self.slots.items() if j != i}
-        if self.p.interference != "exists":
-            kind = (LIQUID, mine.data.action, mine.data.context)
-            others = {j: e for j, e in others.items() if (e.phase, e.data.action, e.data.context) == kind}
-            if mine.phase != LIQUID:
-                return []
-        return [_distance(state[i], state[j]) for j in others]
+        if self.p.interference == "exists":
+            return [_distance(state[i], state[j]) + self._action_gap(mine, e) for j, e in others.items()]
+        kind = (LIQUID, mine.data.action, mine.data.context)
+        others = {j: e for j, e in others.items() if (e.phase, e.data.action, e.data.context) == kind}
+        return [_distance(state[i], state[j]) for j in others] if mine.phase == LIQUID else []
 
-    def _compared(self) -> dict[int, np.ndarray]:
-        if self.p.raw_distance:
-            return {s: e.data.obs for s, e in self.slots.items()}
-        return self._standardised()[0]
+    def _action_gap(self, one: Item, other: Item) -> float:
+        return math.sqrt(2) * (one.data.action != other.data.action)
 
     def _contradicted(self) -> set[int]:
         if self.p.interference == "none":
             return set()
         epsilon, delta_r = self.scales()
-        state, flagged = self._compared(), set()
+        state, flagged = self._states()[0], set()
         for i, mine in self.slots.items():
             apart = {j: _distance(state[i], state[j]) for j in self.slots if j != i}
             if self.p.interference == "exists":
                 for j, other in self.slots.items():
-                    gap = math.sqrt(2) * (mine.data.action != other.data.action)
-                    near = j != i and apart[j] + gap <= epsilon
+                    near = j != i and apart[j] + self._action_gap(mine, other) < epsilon
                     if near and abs(mine.data.reward - other.data.reward) > delta_r:
                         flagged.add(i)
                 continue
@@ -433,7 +468,9 @@ class CrystalTwin:
         }
         for slot in chosen:
             item = self.slots[slot]
-            dt = (now - item.updated) / (1 if self.p.clock == "calls" else self.p.unit(self.capacity))
+            dt = (now - item.updated) / self.p.unit(self.capacity)
+            if self.p.clock == "calls":
+                dt = (now - item.updated) * self.p.delta_t
             settled = 1.0
             if self.p.settle is not None and item.evaluated and self.kappa:
                 drifts = [np.abs(output[slot][n] - item.anchors[n]).mean() / spread[n] for n in self.kappa]

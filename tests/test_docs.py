@@ -1,12 +1,15 @@
-"""Hand-written pages name only files and modules that exist."""
+"""Hand-written pages name only files and modules that exist, and the README's program runs."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+from crystalrl import __version__, load_memory
 from crystalrl.memory import ReplayMemory
 
 ROOT = Path(__file__).parents[1]
@@ -39,3 +42,35 @@ def test_every_file_and_module_named_on_the_page_exists(page: Path) -> None:
     missing = [name for name in files if not is_file(name)]
     missing += [name for name in modules if not is_module_or_attribute(name)]
     assert not missing
+
+
+def snippets(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)
+
+
+def test_the_program_in_the_readme_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It learns, consolidates only after it began to learn, and saves what it holds."""
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    program: dict[str, Any] = {}
+    exec(compile(snippets("README.md", "python")[0], "README.md", "exec"), program)
+    memory, report = program["memory"], program["report"]
+    assert report.values["evaluated"][0] > 1_000
+    assert int(memory.consolidations[0]) >= 1
+    assert torch.isfinite(program["loss"])
+    again = load_memory("memory.safetensors")
+    batch = memory.sample(64)
+    assert torch.equal(again.sample(64).index, batch.index)
+    assert not program["evaluate"](batch).td_error.requires_grad
+
+
+def test_the_citation_names_this_version() -> None:
+    (entry,) = snippets("README.md", "bibtex")
+    assert f"version = {{{__version__}}}" in entry
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_pictures_in_the_readme_exist() -> None:
+    shown = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", (ROOT / "README.md").read_text())
+    assert shown
+    assert [path for path in shown if not (ROOT / path).is_file()] == []

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from crystalrl import CrystalParams
 
-NAMES = ("anchored", "unanchored", "repaired", "paper", "robotics", "games", "navigation")
-PRESETS = {name: getattr(CrystalParams, name) for name in NAMES}
+TABLE = ("paper_robotics", "paper_games", "paper_navigation")
+PRESETS = {name: getattr(CrystalParams, name) for name in ("anchored", "unanchored", "repaired", "paper", *TABLE)}
 
 EXPECTED = {
     "repaired": {
@@ -22,9 +23,10 @@ EXPECTED = {
     "paper": {
         "gate": 2, "w_min": 0, "kappa": 0, "capacity": (10, 5, 1), "batch": (0.70, 0.25, 0.05),
         "interference": "exists", "melt": None, "beta": 0.005, "tau_evict": 20, "band_C": None, "overflow": "frozen",
-        "scale": "q95", "integrator": "euler", "alpha": 0.05, "sigma": 0.005, "clock": "calls", "nu": 0.4,
-        "is_exponent": 0.4, "is_steps": None, "every": 5000, "every_episode": True, "boost": False, "split": "floor",
+        "scale": "raw", "integrator": "euler", "alpha": 0.05, "sigma": 0.005, "clock": "calls", "nu": 0.4,
+        "is_exponent": 0.4, "is_steps": None, "every": 5000, "every_episode": True, "boost": True, "split": "floor",
         "raw_distance": True, "band_L": 0.05, "Z": 50, "slices": 1, "leak": 0,
+        "project": False, "importance": "memory", "spare": 0.05, "novelty": "state_action", "delta_t": 1,
     },
     "anchored": {
         "gate": 2, "w_min": 0, "kappa": 0.1, "anchor_power": 2, "capacity": (6, 2, 8), "batch": (0.40, 0.10, 0.50),
@@ -33,9 +35,11 @@ EXPECTED = {
         "clock": "steps", "time_unit": None, "nu": 0.4, "is_exponent": 0.4, "is_steps": None, "every": None,
         "boost": False,
     },
-    "navigation": {"time_unit": 1000, "alpha": 0.01, "beta": 0.001, "sigma": 0.002, "tau_L": 0.35, "tau_C": 0.8},
-    "robotics": {"alpha": 0.1, "beta": 0.02, "sigma": 0.01, "tau_L": 0.25, "tau_C": 0.65, "w_min": 0.5},
-    "games": {"alpha": 0.05, "beta": 0.005, "sigma": 0.005, "tau_L": 0.3, "tau_C": 0.7},
+    "paper_robotics": {"alpha": 0.1, "beta": 0.02, "sigma": 0.01, "tau_L": 0.25, "tau_C": 0.65, "delta_t": 1},
+    "paper_games": {"alpha": 0.05, "beta": 0.005, "sigma": 0.005, "tau_L": 0.3, "tau_C": 0.7, "delta_t": 1},
+    "paper_navigation": {
+        "alpha": 0.01, "beta": 0.001, "sigma": 0.002, "tau_L": 0.35, "tau_C": 0.8, "delta_t": 5, "every": 5000,
+    },
 }  # fmt: skip
 
 
@@ -65,10 +69,35 @@ def test_presets_have_the_expected_values(preset: str) -> None:
 
 
 def test_presets_of_the_papers_table_have_its_crystal_shares() -> None:
-    for preset, share in (("robotics", 0.08), ("games", 0.06), ("navigation", 0.05)):
-        liquid, glass, crystal = PRESETS[preset]().caps(100_000)
+    for preset, share in zip(TABLE, (0.08, 0.06, 0.05), strict=True):
+        liquid, glass, crystal = PRESETS[preset](spare=0.0).caps(100_000)
         assert crystal == pytest.approx(share * 100_000, abs=2)
         assert liquid == pytest.approx(2 * glass, abs=3)
+
+
+def test_presets_of_the_papers_table_stand_on_its_own_rules_and_consolidation_times() -> None:
+    """Apart from the rows of the table they are `paper`: one step per episode, so no newcomer leaps over a phase."""
+    rows = ("alpha", "beta", "sigma", "tau_L", "tau_C", "capacity", "delta_t", "every_episode")
+    for preset, per_episode in zip(TABLE, (True, True, False), strict=True):
+        params = PRESETS[preset]()
+        assert params.every_episode is per_episode
+        assert replace(params, **{name: getattr(CrystalParams.paper(), name) for name in rows}) == CrystalParams.paper()
+        assert params.alpha * params.delta_t < params.tau_L  # c after the first step, U = 1
+
+
+def test_files_from_before_the_letter_load_as_what_they_were() -> None:
+    added = ("project", "importance", "spare", "delta_t")
+    old = {n: v for n, v in CrystalParams.paper(scale="q95", novelty="grid").to_json().items() if n not in added}
+    loaded = CrystalParams.from_json(old)
+    assert [getattr(loaded, name) for name in added] == [True, "phase", 0.0, 1.0]
+    assert loaded.caps(16_000) == (10_000, 5_000, 1_000)
+
+
+def test_spare_slots_belong_to_no_phase() -> None:
+    params = CrystalParams.paper(spare=0.25)
+    assert params.caps(16_000) == (7_500, 3_750, 750)
+    assert sum(params.caps(7)) == 6
+    assert params.caps(1) == (1, 0, 0)
 
 
 @pytest.mark.parametrize("preset", list(PRESETS))
@@ -82,10 +111,11 @@ def test_inconsistent_values_are_refused() -> None:
     for changes, message in (
         ({"tau_L": 0.7, "tau_C": 0.7}, "tau_L, tau_C: wanted tau_L < tau_C"),
         ({"tau_L": (0.3, 0.9)}, "tau_L, tau_C: wanted tau_L < tau_C"),
-        ({"w1": 0.6}, "w1, w2, w3: wanted a sum of at most 1"),
+        ({"integrator": "euler", "clock": "calls", "delta_t": 20.0}, "Euler steps of 20"),
         ({"alpha": (0.1, 0.2), "beta": (0.1,) * 3, "integrator": "euler", "every": 200}, "the same number of lanes"),
         ({"integrator": "euler"}, "Euler steps of 25"),
         ({"integrator": "euler", "clock": "calls", "alpha": 0.9, "beta": 0.2}, "alpha, beta, leak"),
+        ({"spare": 0.1}, "spare: wanted 0 where liquid borrows"),
         ({"integrator": "euler", "clock": "calls", "melt": 1.0}, "alpha, melt, leak"),
     ):
         with pytest.raises(ValueError, match=message):

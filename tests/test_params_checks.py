@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from crystalrl import CrystalParams
+from crystalrl import CrystalMemory, CrystalParams
+from crystalrl.params_checks import require_params
 
 NUMBERS = {
     "alpha": -1, "beta": -1, "sigma": -0.1, "leak": -1, "melt": -1, "settle": 0, "tau_L": -0.1, "tau_C": 1.1,
     "band_L": -1, "band_C": 2, "w1": -0.1, "w2": 1.1, "w3": -1, "Z": 0, "cell": 0, "epsilon": -1, "delta_r": -1,
     "backup": 1.5, "gate": -1, "w_min": 2, "kappa": -1, "anchor_power": -1, "nu": 2, "is_exponent": -1,
-    "draws_per_experience": 0,
+    "draws_per_experience": 0, "spare": 1, "delta_t": 0,
 }  # fmt: skip
 WHOLE = ("k", "sweeps", "slices", "tau_evict", "time_unit", "every", "is_steps")
-CHOICES = ("scale", "novelty", "downstream", "interference", "split", "overflow", "integrator", "clock")
-SWITCHES = ("borrow", "boost", "raw_distance", "warm", "phases", "every_episode")
+CHOICES = ("scale", "novelty", "downstream", "interference", "split", "overflow", "integrator", "clock", "importance")
+SWITCHES = ("borrow", "boost", "raw_distance", "project", "warm", "phases", "every_episode")
 OPTIONAL = (
     "melt",
     "settle",
@@ -86,3 +87,14 @@ def test_invalid_shares_are_refused(name: str) -> None:
 def test_shares_whose_sum_overflows_or_vanishes_are_refused(name: str, shares: tuple[float, float, float]) -> None:
     with pytest.raises(ValueError, match=f"^{name}: wanted shares whose sum is finite"):
         CrystalParams.repaired(**{name: shares})
+
+
+@pytest.mark.parametrize("given", ["anchored", {"alpha": 0.2}, 0, CrystalParams.anchored])
+def test_anything_but_parameters_is_refused_and_the_call_to_write_is_named(given: object) -> None:
+    wanted = r"^params: wanted CrystalParams, such as CrystalParams.anchored\(\), got "
+    with pytest.raises(TypeError, match=wanted):
+        require_params(given, CrystalParams)
+    with pytest.raises(TypeError, match=wanted):
+        CrystalMemory(16, obs=(2,), action=2, params=given)  # type: ignore[arg-type]
+    require_params(None, CrystalParams)
+    require_params(CrystalParams.paper(), CrystalParams)

@@ -13,8 +13,8 @@ from crystalrl import CrystalMemory, CrystalParams, Transition
 from crystalrl.params_words import Outlook
 
 ENVS = 2
-KNOWN = {"w1": 1.0, "w2": 0.0, "w3": 0.0, "scale": "q95", "boost": False, "interference": "none", "sigma": 0.0}
-"""Settings that make c deterministic and the utility |δ|, as long as a twentieth of the stored |δ| is 1."""
+KNOWN = {"w1": 1.0, "w2": 0.0, "w3": 0.0, "scale": "raw", "boost": False, "interference": "none", "sigma": 0.0}
+"""Settings that make c deterministic and the utility |δ|."""
 UTILITIES = np.concatenate([np.linspace(0, 0.99, 85), np.ones(15)])
 
 
@@ -161,6 +161,7 @@ def test_where_episodes_are_the_clock_times_are_in_episodes_or_follow_from_their
     text = params.describe(200_000, episode=100)
     assert "becomes glass after about 1,450 environment steps (14 consolidations)" in text
     assert "give `episode`" not in text
+    assert "crystal, 10,000 left free by each consolidation." in text
 
 
 def test_what_never_rises_far_enough_is_said_to() -> None:

@@ -40,6 +40,7 @@ memory/sampling/
 # equations of crystallization, parameters
 dynamics.py
 params.py
+params_checks.py
 lanes.py
 # overlapping calls of two threads are refused
 memory/exclusive.py
@@ -122,7 +123,8 @@ study/run.py::Trainer.__init__
 study/run.py::Trainer.begin
 study/run.py::Trainer.end
 study/run.py::Trainer.incidents
-study/run.py::Trainer.score_all
+study/run.py::scored
+study/run.py::without_failed
 study/run.py::Trainer.score_current
 study/plan.py::Group
 study/cuda_graph.py::Captured
@@ -136,7 +138,6 @@ methods/base.py::Method
         420,
         """
 memory/crystal/memory.py::CrystalMemory.add
-  memory/crystal/memory.py::CrystalMemory._flag
   memory/crystal/memory.py::CrystalMemory._add_crystallized
   memory/base.py::ReplayMemory._add
     memory/base.py::ReplayMemory._recording
@@ -165,8 +166,9 @@ memory/base.py::ReplayMemory.update
 """,
         concrete="memory/crystal/memory.py::CrystalMemory",
         contracts="""
-# the targets of anchors
+# the targets of anchors; the returns of episodes
 memory/crystal/anchors.py::Anchors
+memory/crystal/episode_boost.py::Episodes
 # the input, checked; which slots may be overwritten
 memory/crystal/inputs.py
 memory/updates.py
@@ -249,16 +251,13 @@ memory/
         8,
         500,
         """
-cli/__init__.py::main
-  cli/__init__.py::take_sections
-    cli/__init__.py::parse_choice
-      cli/__init__.py::_parse
-  cli/__init__.py::_dispatch
+cli/commands.py::run_command
+  cli/commands.py::_dispatch
     study/registry.py::check
       study/registry.py::check_suite
       study/registry.py::kinds_of
       study/registry.py::_check_settings
-    cli/__init__.py::_run_tables
+    cli/commands.py::_run_tables
       study/definition.py::Table.runs
         study/definition.py::Table._seeds
           study/definition.py::Table.tuned
@@ -270,19 +269,20 @@ cli/__init__.py::main
         study/plan.py::_group
           study/plan.py::_values
             study/plan.py::_column
-      study/execution.py::Execution.events
-        study/execution.py::prepare
-        study/execution.py::execute
-          study/execution.py::pending
-          study/run.py::Trainer.__init__
-            study/build.py::make_suite
-            study/build.py::make_agent
-            study/build.py::make_memory
-            study/build.py::make_method
-          study/execution.py::recorded
-    cli/__init__.py::_list
-      cli/__init__.py::_about
-    cli/__init__.py::_demo
+      cli/commands.py::_train
+        study/execution.py::Execution.events
+          study/execution.py::prepare
+          study/execution.py::execute
+            study/execution.py::pending
+            study/run.py::Trainer.__init__
+              study/build.py::make_suite
+              study/build.py::make_agent
+              study/build.py::make_memory
+              study/build.py::make_method
+            study/execution.py::recorded
+    cli/commands.py::_list
+      cli/commands.py::_about
+    cli/commands.py::_demo
 """,
         contracts="""
 # specs and studies as data; stored results
@@ -294,7 +294,8 @@ study/checkpoints.py
 study/recorder.py
 study/metrics.py
 study/loggers.py
-# other commands; the display
+# the words of the command line; other commands; the display
+cli/parsing.py
 cli/theory/
 cli/terminal.py
 cli/progress.py
@@ -302,6 +303,7 @@ study/tuning.py
 report/
 study/registry.py::presets
 study/execution.py::best_device
+study/execution.py::finish
 study/execution.py::execute_ray
 # what is built
 study/run.py::Trainer

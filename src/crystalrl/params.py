@@ -1,13 +1,13 @@
 """The parameters of a crystal memory, in the paper's symbols, and its presets.
 
 `CrystalParams()` is the recommended configuration, also named `anchored`. `CrystalParams.repaired()` is the paper's
-idea with the fixes it needs, without anchors; `CrystalParams.paper()` implements the paper literally. `robotics`,
-`games` and `navigation` apply the columns of the paper's table of settings.
+idea with the fixes it needs, without anchors; `CrystalParams.paper()` implements the paper literally. `paper_robotics`,
+`paper_games` and `paper_navigation` are the columns of the paper's table of settings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
@@ -48,38 +48,42 @@ class CrystalParams:
     """A crystal under interference for this many consecutive consolidations is evicted; at most 255. None: off."""
 
     w1: PerLane = 0.5
-    """Weight of the TD error in the utility (eq. utility); w1 + w2 + w3 is 1, or less if a term is switched off."""
+    """Weight of the TD error in the utility (eq. utility); w1 + w2 + w3 is 1, or less if a term is switched off. Where
+    the sum is above 1, the weights are divided by it."""
     w2: PerLane = 0.3
     """Weight of novelty in the utility."""
     w3: PerLane = 0.2
     """Weight of the downstream value in the utility."""
-    scale: Literal["median", "q95"] = "q95"
-    """How |δ| is scaled to [0, 1]: |δ|/(|δ| + median of the positive |δ|), or |δ|/95th percentile, clipped."""
+    scale: Literal["median", "q95", "raw"] = "q95"
+    """How |δ| is scaled to [0, 1]: |δ|/(|δ| + median of the positive |δ|), or |δ|/95th percentile, clipped. `raw`:
+    |δ| as it is (the paper); then the utility is clipped to [0, 1]."""
     Z: PerLane = 50.0
     """Visits after which novelty falls to 1/e (eq. nov)."""
     cell: float = 0.3
     """Width of a cell of the novelty grid, in standard deviations of each coordinate."""
-    novelty: Literal["auto", "grid", "knn"] = "auto"
+    novelty: Literal["auto", "grid", "knn", "state_action"] = "auto"
     """How visits are counted: `grid` counts visits to grid cells, `knn` estimates them from the distance to the k
     nearest stored states (for many dimensions, where cells are rarely revisited), `auto` uses the grid while cells are
-    revisited."""
+    revisited. `state_action` is the grid without contexts (the paper's n(s, a))."""
     k: int = 10
     """Number of neighbours for the downstream value (eq. dv), novelty, the interference backup and the automatic ε."""
     downstream: Literal["neighbours", "random"] = "neighbours"
     """Where the downstream value comes from; `random` is a row of the paper's ablation."""
     boost: bool = False
-    """Whether `end_episode(episode_return=…)` raises the utility of that episode's experiences (Algorithm 3)."""
+    """Whether the discounted return of an episode raises the utility of its experiences (Algorithm 3)."""
 
     interference: Rule = "fresh_mean"
     """Which experiences count as contradicted; see `crystalrl.memory.neighbours.contradiction`."""
     epsilon: PerLane | None = None
     """ε, the distance within which states can contradict each other. None: measured at each consolidation such that the
     median liquid experience has k liquid ones with its action and context within ε (for the rule `exists`: the median
-    distance to the nearest state)."""
+    distance, of states plus actions, to the nearest experience)."""
     delta_r: PerLane | None = None
     """δ_r, how much rewards must differ to contradict. None: their standard deviation at each consolidation."""
     raw_distance: bool = False
-    """True: ε is in raw units of the state (the paper). False: in standard deviations."""
+    """True: distances, so also ε and the k nearest states, are in raw units (the paper). False: in deviations."""
+    project: bool = True
+    """Whether states of more than 64 dimensions are projected onto 32 random directions before they are compared."""
     backup: float = 0.97
     """W ← max(I, backup·mean W of the neighbours of s′): interference propagates back from contradicted successors. 0:
     off."""
@@ -101,6 +105,9 @@ class CrystalParams:
 
     capacity: tuple[float, float, float] = (6.0, 2.0, 8.0)
     """Shares of the slots for liquid, glass and crystal."""
+    spare: float = 0.0
+    """Share of the slots that a consolidation leaves free for what arrives until the next one, which then evicts by
+    utility, new ones included (the paper). Without a free slot, `add` overwrites by the last known utility."""
     borrow: bool = True
     """Whether liquid also uses the slots that glass and crystal leave empty. False: only its share (the paper)."""
     batch: tuple[float, float, float] = (0.40, 0.10, 0.50)
@@ -120,11 +127,15 @@ class CrystalParams:
     """Initial exponent of the importance weights."""
     is_steps: int | None = None
     """Environment steps over which the importance exponent rises to 1. None: constant."""
+    importance: Literal["phase", "memory"] = "phase"
+    """What importance weights correct: unequal draws within a phase, or within the whole memory (Algorithm 2)."""
 
     integrator: Literal["beta", "euler"] = "beta"
     """Matched Beta (exact mean and variance for any step) or Euler–Maruyama with clipping (the paper)."""
     clock: Literal["steps", "calls"] = "steps"
-    """Whether time is environment steps / time_unit, or one unit per call of `consolidate` (the paper)."""
+    """Whether time is environment steps / time_unit, or `delta_t` per call of `consolidate` (the paper)."""
+    delta_t: float = 1.0
+    """Δt of a consolidation with clock="calls"."""
     time_unit: int | None = None
     """Environment steps per unit of time. None: a tenth of the capacity, between 200 and 2,000."""
     every: int | None = None
@@ -142,9 +153,8 @@ class CrystalParams:
         for low, high in self._by_lane("tau_L", "tau_C"):
             if low >= high:
                 raise ValueError(f"tau_L, tau_C: wanted tau_L < tau_C, got {low} and {high}")
-        for weights in self._by_lane("w1", "w2", "w3"):
-            if sum(weights) > 1 + 1e-6:
-                raise ValueError(f"w1, w2, w3: wanted a sum of at most 1, so that U stays in [0, 1], got {weights}")
+        if self.spare and self.borrow:
+            raise ValueError(f"spare: wanted 0 where liquid borrows every empty slot (borrow), got {self.spare}")
         if self.integrator == "euler":
             loss = "beta" if self.melt is None else "melt"
             for rates in self._by_lane("alpha", loss, "leak"):
@@ -155,7 +165,9 @@ class CrystalParams:
     @property
     def _longest_step(self) -> float:
         """Δt of a consolidation that runs as soon as it is due, in the smallest memory."""
-        if self.clock == "calls" or self.every is None:
+        if self.clock == "calls":
+            return self.slices * self.delta_t
+        if self.every is None:
             return self.slices
         return self.slices * self.every / (self.time_unit or 200)
 
@@ -192,34 +204,33 @@ class CrystalParams:
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
-        """The paper implemented literally; choices that it leaves open are made as simply as possible."""
+        """The paper to the letter; `docs/paper-to-the-letter.md` lists what is left. Open choices are made simply."""
         return replace(
             cls.repaired(
-                band_C=None, tau_evict=20, scale="q95", boost=False, interference="exists", raw_distance=True,
-                w_min=0.0, split="floor", overflow="frozen", nu=0.4, integrator="euler", clock="calls",
-                every_episode=True, novelty="grid", borrow=False, draws_per_experience=None,
+                band_C=None, tau_evict=20, scale="raw", boost=True, interference="exists", raw_distance=True,
+                project=False, w_min=0.0, split="floor", overflow="frozen", nu=0.4, importance="memory", spare=0.05,
+                integrator="euler", clock="calls", every_episode=True, novelty="state_action", borrow=False,
+                draws_per_experience=None,
             ),
             **changes,
         )  # fmt: skip
 
     @classmethod
-    def robotics(cls, **changes: Any) -> Self:
-        """Fast-changing tasks (first column of the paper's table of settings)."""
-        table = cls.repaired(alpha=0.1, beta=0.02, sigma=0.01, tau_L=0.25, tau_C=0.65, capacity=_with_crystal(0.08))
-        return replace(table, **changes)
+    def paper_robotics(cls, **changes: Any) -> Self:
+        """`paper` for fast-changing tasks (first column of the paper's table of settings)."""
+        table = {"alpha": 0.1, "beta": 0.02, "sigma": 0.01, "tau_L": 0.25, "tau_C": 0.65}
+        return cls.paper(**{**table, "capacity": _with_crystal(0.08), **changes})
 
     @classmethod
-    def games(cls, **changes: Any) -> Self:
-        """Moderate change (second column)."""
-        return replace(cls.repaired(capacity=_with_crystal(0.06)), **changes)
+    def paper_games(cls, **changes: Any) -> Self:
+        """`paper` for moderate change (second column)."""
+        return cls.paper(**{"capacity": _with_crystal(0.06), **changes})
 
     @classmethod
-    def navigation(cls, **changes: Any) -> Self:
-        """Slow change (third column)."""
-        table = cls.repaired(
-            alpha=0.01, beta=0.001, sigma=0.002, tau_L=0.35, tau_C=0.8, time_unit=1000, capacity=_with_crystal(0.05)
-        )
-        return replace(table, **changes)
+    def paper_navigation(cls, **changes: Any) -> Self:
+        """`paper` for slow change (third column): Δt = 5, every 5,000 steps, not per episode."""
+        table = {"alpha": 0.01, "beta": 0.001, "sigma": 0.002, "tau_L": 0.35, "tau_C": 0.8, "delta_t": 5.0}
+        return cls.paper(**{**table, "every_episode": False, "capacity": _with_crystal(0.05), **changes})
 
     def unit(self, slots: int) -> int:
         """Environment steps per unit of time in a memory with this many slots."""
@@ -230,7 +241,8 @@ class CrystalParams:
         return self.every if self.every is not None else self.unit(slots)
 
     def caps(self, slots: int) -> tuple[int, int, int]:
-        """Slots for liquid, glass and crystal; they sum to `slots`, and liquid has at least one."""
+        """Slots for liquid, glass and crystal; they sum to `slots` without the spare ones; liquid has at least one."""
+        slots -= int(self.spare * slots)
         if not self.phases:
             return slots, 0, 0
         glass, crystal = (round(share / sum(self.capacity) * (slots - 1)) for share in self.capacity[1:])
@@ -253,19 +265,10 @@ class CrystalParams:
         """Whether anchors are needed: for the anchor loss (kappa), or to measure whether outputs have settled."""
         return self.pulls or self.settle is not None
 
-    def describe(
-        self,
-        slots: int,
-        utility: float = 0.5,
-        interference: float = 0.0,
-        episode: int | None = None,
-        utilities: Sequence[float] | None = None,
-    ) -> str:
-        """What becomes of an experience of this utility in a memory of so many slots, in words: when it becomes glass
-        and crystal, or is overwritten. episode: environment steps of an episode, which counts with `every_episode`;
-        utilities: those of all experiences that arrive. None: evenly over [0, 1].
-        """
-        return describe(self, slots, utility, interference, episode, utilities)
+    def describe(self, slots: int, utility: float = 0.5, interference: float = 0.0, **more: Any) -> str:
+        """What becomes of an experience of this utility in a memory of so many slots, overwriting included, in words;
+        more: see `crystalrl.params_words.describe`."""
+        return describe(self, slots, utility, interference, **more)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -12,20 +12,22 @@ RANGES = [
     ("tau_L", 0, 1), ("tau_C", 0, 1), ("band_L", 0, 1), ("band_C", 0, 1), ("w1", 0, 1), ("w2", 0, 1), ("w3", 0, 1),
     ("Z", 1e-9, 1e12), ("cell", 1e-9, 1e9), ("epsilon", 0, 1e30), ("delta_r", 0, 1e30), ("backup", 0, 1),
     ("gate", 0, 100), ("w_min", 0, 1), ("kappa", 0, 1e9), ("anchor_power", 0, 100), ("nu", 0, 1), ("is_exponent", 0, 1),
-    ("draws_per_experience", 1e-9, 1e9),
+    ("draws_per_experience", 1e-9, 1e9), ("spare", 0, 0.9), ("delta_t", 1e-9, 1e9),
 ]  # fmt: skip
 
 CHOICES = {
-    "scale": ("median", "q95"),
-    "novelty": ("auto", "grid", "knn"),
+    "scale": ("median", "q95", "raw"),
+    "novelty": ("auto", "grid", "knn", "state_action"),
     "downstream": ("neighbours", "random"),
     "interference": ("none", "exists", "newer_majority", "fresh_mean"),
     "split": ("largest_remainder", "floor"),
     "overflow": ("reservoir", "frozen"),
     "integrator": ("beta", "euler"),
     "clock": ("steps", "calls"),
+    "importance": ("phase", "memory"),
     "boost": (False, True),
     "raw_distance": (False, True),
+    "project": (False, True),
     "borrow": (False, True),
     "phases": (False, True),
     "every_episode": (False, True),
@@ -38,7 +40,7 @@ OPTIONAL = (
 )  # fmt: skip
 """Fields that may be None."""
 
-SINGLE = ("band_L", "band_C", "cell", "backup", "draws_per_experience")
+SINGLE = ("band_L", "band_C", "cell", "backup", "draws_per_experience", "spare", "delta_t")
 """Fields that hold one number for all lanes."""
 
 
@@ -77,3 +79,10 @@ def check_fields(params: Any) -> None:
             raise ValueError(f"{name}: wanted three shares ≥ 0, liquid above 0, got {getattr(params, name)!r}")
         if not 1e-100 < shares[0] <= sum(shares) < math.inf:
             raise ValueError(f"{name}: wanted shares whose sum is finite, liquid above 1e-100, got {shares}")
+
+
+def require_params(given: object, wanted: type) -> None:
+    """Raise if parameters are neither of the wanted class nor None, such as the name of a preset."""
+    if given is not None and not isinstance(given, wanted):
+        name = wanted.__name__
+        raise TypeError(f"params: wanted {name}, such as {name}.anchored(), got {given!r}")

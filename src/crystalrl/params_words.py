@@ -26,7 +26,11 @@ def describe(
     episode: int | None = None,
     utilities: Sequence[float] | None = None,
 ) -> str:
-    """See `CrystalParams.describe`."""
+    """What becomes of an experience of this utility: when it becomes glass and crystal, or is overwritten.
+
+    episode: environment steps of an episode, which counts with `every_episode`; utilities: those of all experiences
+    that arrive (None: evenly over [0, 1]).
+    """
     for name, value in (("utility", utility), ("interference", interference)):
         if not 0 <= value <= 1:
             raise ValueError(f"{name}: wanted a number from 0 to 1, got {value!r}")
@@ -169,7 +173,9 @@ class Outlook:
     def setting(self) -> list[str]:
         params = self.params
         liquid, glass, crystal = params.caps(self.slots)
+        spare = self.slots - liquid - glass - crystal
         room = ", and liquid borrows what glass and crystal leave empty." if params.borrow else "."
+        room = f", {spare:,} left free by each consolidation{room}" if spare else room
         ends = " and at the end of each episode" if params.every_episode else ""
         every = f"every {params.interval(self.slots):,} environment steps{ends}"
         lines = [

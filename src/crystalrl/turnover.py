@@ -47,7 +47,7 @@ class Climb:
         if params.melt is not None:
             gain, loss = gain * (1 - interference), floats(params.melt)[0] * interference
         by_calls = params.clock == "calls"
-        step = getattr(params, "delta_t", 1.0) if by_calls else interval / params.unit(slots)
+        step = params.delta_t if by_calls else interval / params.unit(slots)
         return cls(gain, loss + leak, step * params.slices, by_calls, params.integrator == "euler")
 
     @property

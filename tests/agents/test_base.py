@@ -10,7 +10,7 @@ import torch
 from crystalrl.agents import DQN, Agent, DQNParams
 from crystalrl.agents.base import require_tensor
 from crystalrl.random import Streams
-from tests.agents.batches import AGENTS, DISCRETE, batch_for, dqn
+from tests.agents.batches import AGENTS, DISCRETE, batch, batch_for, dqn
 
 Make = Callable[[], Agent]
 every_agent = pytest.mark.parametrize("make", AGENTS.values(), ids=AGENTS)
@@ -64,10 +64,50 @@ def test_evaluating_changes_nothing_and_gives_the_same_again(make: Make) -> None
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^learning_rate: wanted numbers > 0, got \(0.1, 0.0\)"):
         DQNParams(learning_rate=(0.1, 0.0))
-    with pytest.raises(ValueError, match=r"^schedule: wanted one of constant, cosine, robbins-monro, got linear"):
+    with pytest.raises(ValueError, match=r"^schedule: wanted one of constant, cosine, step, robbins-monro, got linear"):
         DQNParams(schedule="linear")
 
 
 def test_dict_observations_are_refused() -> None:
     with pytest.raises(TypeError, match=r"^obs: wanted a tensor, got a dict with keys \['a'\]"):
         require_tensor({"a": torch.zeros(1)})
+
+
+@pytest.mark.parametrize("kind", list(AGENTS))
+def test_every_agent_can_copy_its_target_network_every_few_updates(kind: str) -> None:
+    """Algorithm 3: φ⁻ ← φ every F_target updates; TD3 counts those of the policy, here every update."""
+    agent = AGENTS[kind](target_every=3, target_rate=1.0, **({"delay": 1} if kind == "td3" else {}))
+    names = ("critics_target", "theta_target") if kind == "td3" else ("target",)
+    online = {"target": "theta" if kind in ("dqn", "rainbow") else "critics", "critics_target": "critics"}
+    for update in range(1, 7):
+        before = {name: getattr(agent, name).clone() for name in names}
+        agent.update(batch_for(agent))
+        for name in names:
+            copied = torch.equal(getattr(agent, name), getattr(agent, online.get(name, "theta")).detach())
+            assert copied == (update % 3 == 0)
+            assert copied or torch.equal(getattr(agent, name), before[name])
+
+
+@pytest.mark.parametrize("kind", list(AGENTS))
+def test_errors_of_the_online_network_do_not_see_the_target_network(kind: str) -> None:
+    """eq. td: r + γ max Q_θ(s′, a′) − Q_θ(s, a), one network in both places; the loss keeps its target network."""
+    found = {}
+    for errors in ("target", "online"):
+        agent = AGENTS[kind](errors=errors)
+        drawn = batch_for(agent)
+        before = agent.evaluate(drawn).td_error
+        with torch.no_grad():
+            for name in ("target", "critics_target", "theta_target"):
+                if hasattr(agent, name):
+                    getattr(agent, name).mul_(1.5)
+        found[errors] = torch.equal(agent.evaluate(drawn).td_error, before)
+    assert found == {"target": False, "online": True}
+
+
+def test_the_online_error_of_values_is_that_of_the_paper() -> None:
+    agent, drawn = dqn(errors="online"), batch(discrete=True)
+    with torch.no_grad():
+        q, after = (agent.network(agent.theta, x) for x in (drawn.obs, drawn.next_obs))
+    taken = q.gather(-1, drawn.action[..., None])[..., 0]
+    wanted = drawn.reward + drawn.discount * after.max(-1).values - taken
+    torch.testing.assert_close(agent.evaluate(drawn).td_error, wanted)

@@ -16,6 +16,7 @@ from crystalrl.agents.optimiser import LaneAdam, clipped
     [
         ("constant", lambda t: 1.0),
         ("cosine", lambda t: 0.5 + 0.5 * math.cos(math.pi * min(t, 1.0))),
+        ("step", lambda t: 0.5 ** math.floor(t)),
         ("robbins-monro", lambda t: 1.0 / (1.0 + t)),
     ],
 )

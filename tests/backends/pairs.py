@@ -6,7 +6,7 @@ import torch
 
 from crystalrl.backends.protocols import Pairs
 from crystalrl.memory.neighbours.contradiction import LOWEST_PHASE, contradicted
-from crystalrl.memory.neighbours.epsilon import liquid_spacing
+from crystalrl.memory.neighbours.epsilon import liquid_spacing, nearest_spacing
 from crystalrl.memory.neighbours.exact import distances, median_spacing, nearest
 from crystalrl.memory.neighbours.experiences import Experiences
 
@@ -38,7 +38,7 @@ def assert_agree_with_torch(kernels: Pairs | None, here: Experiences) -> None:
         near = nearest(here.state + 0.03, here.state, here.occupied, 10, pairs)
         apart = distances(here.state + 0.03, here.state).gather(2, near.index)
         spacing = liquid_spacing(here, 5, pairs, min_rows=1)
-        scales = spacing, median_spacing(here.state, here.occupied, pairs)
+        scales = spacing, median_spacing(here.state, here.occupied, pairs), nearest_spacing(here, pairs)
         found.append((flagged, scales, apart.masked_fill(~near.exists, torch.inf)))
     ours, theirs = found
     for one, other in zip(ours[0], theirs[0], strict=True):
@@ -50,17 +50,18 @@ def assert_agree_with_torch(kernels: Pairs | None, here: Experiences) -> None:
 
 
 def assert_exactly_epsilon_counts(pairs: Pairs | None, device: str) -> None:
-    """ε is itself a measured distance, so both must be rounded alike. Each lane is one pair with its own ε."""
+    """The distance must be less than ε. A measured ε is just above a distance, so both must be rounded alike. Each lane
+    is one pair with its own ε."""
     random = torch.Generator().manual_seed(0)
     state = torch.randn(500, 2, 7, generator=random).to(device)
-    nothing = torch.zeros(500, 2, 1, device=device)
+    action = torch.randn(500, 2, 3, generator=random).to(device)
     reward = torch.tensor([0.0, 1.0], device=device).expand(500, 2).contiguous()
     liquid = torch.ones(500, 2, dtype=torch.uint8, device=device)
     order = torch.arange(2, device=device).expand(500, 2).contiguous()
     here = Experiences(
-        state=state, action=nothing, reward=reward, birth=order, phase=liquid, unevaluated=liquid > 0,
-        context=None, discrete=True,
+        state=state, action=action, reward=reward, birth=order, phase=liquid, unevaluated=liquid > 0,
+        context=None, discrete=False,
     )  # fmt: skip
-    epsilon, delta_r = median_spacing(state, liquid > 0, pairs), torch.full((500, 1), 0.5, device=device)
-    assert contradicted("exists", here, epsilon, delta_r, pairs).all()
-    assert not contradicted("exists", here, epsilon * (1 - 1e-6), delta_r, pairs).any()
+    apart, delta_r = median_spacing(state, liquid > 0, pairs, action), torch.full((500, 1), 0.5, device=device)
+    assert contradicted("exists", here, nearest_spacing(here, pairs), delta_r, pairs).all()
+    assert not contradicted("exists", here, apart, delta_r, pairs).any()

@@ -20,6 +20,6 @@ def test_kernels_agree_with_torch(slots: int, size: int, discrete: bool, context
 
 
 @pytest.mark.parametrize("way", ["numba", "torch"])
-def test_an_experience_exactly_epsilon_away_is_a_neighbour(way: str) -> None:
+def test_an_experience_exactly_epsilon_away_is_no_neighbour_for_exists(way: str) -> None:
     with computing_with(way):
         assert_exactly_epsilon_counts(backend_for(torch.device("cpu")).pairs, "cpu")

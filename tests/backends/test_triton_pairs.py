@@ -24,5 +24,5 @@ def test_kernels_agree_with_torch(slots: int, size: int, discrete: bool, context
     assert_agree_with_torch(backend_for(CUDA).pairs, experiences(slots, size, discrete, contexts, "cuda"))
 
 
-def test_an_experience_exactly_epsilon_away_is_a_neighbour() -> None:
+def test_an_experience_exactly_epsilon_away_is_no_neighbour_for_exists() -> None:
     assert_exactly_epsilon_counts(backend_for(CUDA).pairs, "cuda")

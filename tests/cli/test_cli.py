@@ -1,4 +1,4 @@
-"""The command line: what it refuses before any training, and what it leaves behind."""
+"""The command line as a whole: how it ends, with which message and which exit status."""
 
 import signal
 import subprocess
@@ -6,10 +6,14 @@ import sys
 import time
 from pathlib import Path
 
+import gymnasium
+import numpy as np
 import pytest
 
 from crystalrl import __version__, cli
 from crystalrl.study.run import Trainer
+from crystalrl.suites.classic import suite
+from tests.suites.bad_environments import HOSTILE, first_seeds
 
 TINY = ["--steps", "80", "--capacity", "64", "--batch", "16", "--episodes", "2", "--points", "1"]
 
@@ -32,6 +36,10 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("study nav-evidence --tables eigth", "did you mean 'eight'?"),
         ("report nowhere", "nowhere: wanted a folder of results"),
         ("list --params.alpha 3", "belong to `crystalrl run`"),
+        ("run gym:CartPol-v1", "got gym:CartPol-v1: Environment `CartPol` doesn't exist. Did you mean: `CartPole`?"),
+        ("run gym:NoSuch-v0", "got gym:NoSuch-v0: Environment `NoSuch` doesn't exist."),
+        ("run nav-2 --stps 3", "Unrecognized options: --stps, 3"),
+        ("theory show --utility 2", "utility must be in [0, 1], got 2"),
     ],
 )
 def test_mistakes_are_named_before_anything_is_trained(
@@ -44,9 +52,10 @@ def test_mistakes_are_named_before_anything_is_trained(
     with pytest.raises(SystemExit) as ended:
         cli.main(line.split())
     assert ended.value.code == 2
-    said = capsys.readouterr().out
-    assert message in said
-    assert "Traceback" not in said
+    said = capsys.readouterr()
+    assert said.err.startswith("crystalrl: ")
+    assert message in said.err
+    assert "Traceback" not in said.err + said.out
     assert not Path("runs").exists()
 
 
@@ -54,90 +63,10 @@ def test_results_of_another_spec_are_refused_before_anything_is_trained(capsys: 
     cli.main(["run", "nav-1", *TINY])
     with pytest.raises(SystemExit):
         cli.main(["run", "nav-1", *TINY, "--seeds", "4"])
-    assert "out: wanted results of this spec, got those of another in runs/run: rows.uniform.seeds differ" in (
-        capsys.readouterr().out
-    )
-
-
-def test_a_run_ends_with_a_table_and_a_page(capsys: pytest.CaptureFixture[str]) -> None:
-    cli.main(["run", "nav-2", *TINY, "--seeds", "0:2", "--method", "ewc", "--method-params.strength", "1,10"])
-    said = capsys.readouterr().out
-    assert "strength=1" in said
-    assert Path("runs/run/report.html").read_text().startswith("<!doctype html>")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "cartpole-3 --agent dqn --seeds 0:2",
-        "pendulum-3 --agent sac --seeds 0:2 --agent-params.width 16 --agent-params.learning-rate 1e-3,1e-4",
-        "mountaincar-2-hidden --agent td3 --memory crystal --preset anchored --agent-params.width 16",
-        "minatar-breakout --agent rainbow --memory prioritized --method ewc --agent-params.width 16",
-    ],
-)
-def test_every_agent_runs_a_suite_to_a_report(line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    cli.main(["run", *line.split(), *TINY, "--device", "cpu"])
-    assert "Full report" in capsys.readouterr().out
-
-
-def test_an_agent_that_does_not_fit_the_actions_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        cli.main(["run", "pendulum-2", *TINY, "--device", "cpu"])
-    assert "agent: wanted one for box actions (1,), such as sac" in capsys.readouterr().out
-
-
-def test_values_are_read_as_numbers_booleans_and_words() -> None:
-    rest, sections = cli.take_sections(
-        ["run", "nav-2", "--params.k", "3", "--params.backup=.5", "--method-params.online", "true", "--seeds", "1"]
-    )
-    assert rest == ["run", "nav-2", "--seeds", "1"]
-    assert sections["params"] == {"k": 3, "backup": 0.5}
-    assert sections["method_params"] == {"online": True}
-    assert cli.parse_choice("none,exists") == ["none", "exists"]
-
-
-def test_the_list_names_every_study_memory_and_preset(capsys: pytest.CaptureFixture[str]) -> None:
-    cli.main(["list"])
-    said = capsys.readouterr().out
-    suites = ("nav-N-redefined", "cartpole[-N]", "pendulum[-N]", "minatar-5")
-    for name in (*suites, "sac", "td3", "rainbow", "reservoir", "distill", "anchored", "nav-evidence", "demo"):
-        assert f"  {name}" in said
-
-
-TWO = """
-[tables.one]
-rows.VR = { suite = "nav-1", steps = 80, capacity = 64, batch = 16, episodes = 2, points = 1 }
-[tables.two]
-rows.PER = { suite = "nav-1", steps = 80, capacity = 64, batch = 16, episodes = 2, points = 1, memory = "prioritized" }
-"""
-
-
-def test_an_interrupted_study_is_reported_so_far_and_resumed_to_its_last_table(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("two.toml").write_text(TWO)
-    begin = Trainer.begin
-
-    def interrupted(self: Trainer, stage: int) -> None:
-        if self.spec.memory == "prioritized":
-            raise KeyboardInterrupt
-        begin(self, stage)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Trainer, "begin", interrupted)
-        with pytest.raises(SystemExit, match="130"):
-            cli.main(["study", "two.toml"])
-    capsys.readouterr()
-    cli.main(["report", "runs/two"])
-    assert "runs/two/one/report.html" in capsys.readouterr().out
-    cli.main(["resume", "runs/two"])
-    assert "runs/two/two/report.html" in capsys.readouterr().out
-
-
-def test_nothing_to_resume_is_an_error_that_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        cli.main(["resume", "runs"])
-    assert "runs: wanted a folder of results, found no spec.toml" in capsys.readouterr().out
+    said = capsys.readouterr().err
+    assert "out: wanted results of this spec, got those of another in runs/run: rows.uniform.seeds differ" in said
+    assert "--out" in said
+    assert "`crystalrl resume runs/run`" in said
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,3 +88,116 @@ def test_an_interrupted_run_says_how_to_continue_and_shows_no_traceback(tmp_path
     assert process.returncode == 130, told
     assert "Traceback" not in told
     assert "crystalrl resume" in told
+
+
+BLOCKER = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {blocked!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+"""
+
+
+def without(packages: set[str], code: str) -> subprocess.CompletedProcess[str]:
+    """A new process in which the packages cannot be imported."""
+    program = BLOCKER.format(blocked=packages) + code
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+
+EACH = """
+from crystalrl.cli import main
+for words in (["--help"], ["run", "nav-2"], ["theory", "show"], [], ["--version"]):
+    try:
+        main(words)
+    except SystemExit as ended:
+        print(ended.code)
+"""
+
+
+def test_without_its_packages_every_command_prints_the_line_to_type() -> None:
+    done = without({"tyro", "rich", "scipy", "matplotlib", "pyarrow", "statsmodels", "gymnasium"}, EACH)
+    line = (
+        "crystalrl: command line: wanted the packages matplotlib, rich, scipy, statsmodels, tyro, got none: "
+        "pip install 'crystalrl[study]'"
+    )
+    assert done.stderr.splitlines() == [line] * 4
+    assert done.stdout.splitlines() == ["2"] * 4 + [f"crystalrl {__version__}"]
+
+
+def test_broken_toml_is_an_error_with_file_and_line(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("broken.toml").write_text('title = "x"\nrows = [\n')
+    for command in ("study", "tune"):
+        with pytest.raises(SystemExit, match="2"):
+            cli.main([command, "broken.toml"])
+        said = capsys.readouterr().err
+        assert said.startswith("crystalrl: broken.toml: wanted TOML")
+        assert "line 3" in said or "end of document" in said
+
+
+class Flaky(gymnasium.Env[np.ndarray, int]):
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: object = None) -> tuple[np.ndarray, dict[str, object]]:
+        return self.observation_space.low, {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, object]]:
+        raise OSError("the robot is on fire")
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_run_that_fails_ends_with_status_1_and_a_traceback_only_for_debugging(
+    debug: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(gymnasium.registry, "Flaky-v0", gymnasium.envs.registration.EnvSpec("Flaky-v0", Flaky))
+    with pytest.raises(SystemExit, match="1"):
+        cli.main(["run", "gym:Flaky-v0", *TINY, "--device", "cpu", *["--debug"] * debug])
+    said = capsys.readouterr().err
+    last = said.splitlines()[-1]
+    assert last.startswith("crystalrl: run failed: ")
+    assert "the robot is on fire" in last
+    assert "`crystalrl resume runs/run`" in last
+    assert ("Traceback" in said) == debug
+
+
+def test_a_variable_of_the_environment_asks_for_tracebacks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CRYSTALRL_DEBUG", "1")
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["report", "nowhere"])
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("runs").write_text("a file where the folder should be")
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["run", "nav-1", *TINY])
+    said = capsys.readouterr().err
+    assert said.startswith("crystalrl: ")
+    assert "runs" in said
+    assert "Traceback" not in said
+    assert Path("runs").read_text() == "a file where the folder should be"
+
+
+@pytest.mark.parametrize("all_fail", [False, True])
+def test_learners_that_failed_are_named_at_the_end_and_the_exit_code_says_so(
+    all_fail: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOSTILE", "nan reward")
+    world = suite(f"gym:{HOSTILE}", [0, 1]).world(8)
+    monkeypatch.setenv("HOSTILE_SEEDS", first_seeds(world, [0, 1] if all_fail else [1]))
+    line = ["run", f"gym:{HOSTILE}", *TINY, "--seeds", "0:2"]
+    for again in (line, ["resume", "runs/run"]):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(again)
+        assert ended.value.code == 1
+        said = capsys.readouterr().out
+        assert ("Full report" in said) != all_fail
+        named = [words for words in said.splitlines() if words.startswith("failed ")]
+        assert len(named) == 1 + all_fail
+        assert named[-1].startswith("failed lane 1 (uniform, seed 1), environment 0, Hostile-v0, step 4 while training")

@@ -5,7 +5,7 @@ import io
 import torch
 from rich.console import Console
 
-from crystalrl.cli.progress import ProgressDisplay
+from crystalrl.cli.progress import ProgressDisplay, tracked
 from crystalrl.study.plan import plan
 from crystalrl.study.run import Consolidated, Progress, Scored
 from crystalrl.study.spec import RunSpec
@@ -31,3 +31,32 @@ def test_each_run_has_a_line_with_its_task_its_score_and_its_phases_and_failures
     for part in ("VR ×2", "task 2/2", "score 0.75", "l4 g2 c0"):
         assert part in first
     assert second.startswith("PER ×1")
+
+
+class Talkative(ProgressDisplay):
+    pause = 0.0
+
+
+def test_without_a_terminal_a_line_is_printed_now_and_then() -> None:
+    groups, out = plan({"VR": RunSpec("nav-2", steps=160, seeds=(0, 1))}), io.StringIO()
+    with Talkative(groups, Console(file=out, width=120)) as display:
+        display.show(0, Scored(1, torch.tensor([[0.5, 0.0], [1.0, 0.0]])))
+        display.show(0, Progress(1, 80, 320))
+        line = out.getvalue()
+    assert line.startswith("VR ×2: 25 %, task 2/2, ")
+    assert line.endswith("/s, score 0.75\n")
+
+
+def test_a_terminal_gets_bars_and_no_such_lines() -> None:
+    groups, out = plan({"VR": RunSpec("nav-2", steps=160)}), io.StringIO()
+    with Talkative(groups, Console(file=out, width=120, force_terminal=True)) as display:
+        display.show(0, Progress(1, 80, 320))
+    assert "25 %" not in out.getvalue()
+
+
+def test_items_are_counted_now_and_then_without_a_terminal() -> None:
+    out = io.StringIO()
+    assert list(tracked("abc", "Measuring", Console(file=out), pause=0.0)) == ["a", "b", "c"]
+    assert out.getvalue().splitlines() == ["Measuring: 0 of 3", "Measuring: 1 of 3", "Measuring: 2 of 3"]
+    assert list(tracked("abc", "Measuring", Console(file=out), pause=60.0)) == ["a", "b", "c"]
+    assert len(out.getvalue().splitlines()) == 3

@@ -110,14 +110,16 @@ def test_the_experiences_of_highest_c_are_exported_as_pieces_of_their_episodes()
             assert following[tuple(before)] == tuple(after)
 
 
-def test_demonstrations_are_crystals_at_once_and_outlive_later_experiences() -> None:
+def test_demonstrations_start_as_glass_and_are_crystals_after_a_consolidation_that_outlive_later_experiences() -> None:
     dataset = record(episodes=4)
     steps = int(dataset.total_steps)
     params = CrystalParams.anchored(time_unit=50, every=200, kappa=0.0, settle=None, interference="none", backup=0.0)
     memory = CrystalMemory(3 * steps, obs=(4,), action=2, params=params)
     slots = fill(memory, dataset, demonstrations=True)
-    assert bool((memory.ledger.phase[0, slots] == 3).all())
-    assert demonstration(params) == pytest.approx(0.7, abs=1e-6)
+    assert bool((memory.ledger.phase[0, slots] == 2).all())
+    assert demonstration(params) == 0.7
+    memory.consolidate(lambda batch: torch.full((len(batch.reward),), 0.01))
+    assert bool((memory.ledger.phase[0, slots[:-1]] == 3).all())  # no time has passed for the last
     memory.pin(slots)  # otherwise later crystals may replace them
     rng = np.random.default_rng(0)
     for _ in range(1000):

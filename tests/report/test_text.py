@@ -1,11 +1,15 @@
 """Tables and sentences from made-up scores."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from crystalrl.report import html, text
-from crystalrl.study.analysis import load_results
+from crystalrl.study.analysis import Results, compare, load_results
+from crystalrl.study.spec import RunSpec
+from crystalrl.study.stats import holm, welch
 from crystalrl.study.store import TABLES
 from crystalrl.study.table_files import packed, read_part, write_part
 from tests.made_up_results import MEANS
@@ -42,13 +46,63 @@ def test_tasks_of_different_kinds_are_shown_one_by_one(folder: Path) -> None:
     assert grid.lines[0] == ["anchored", "1.000 → .910", ".910 → .910"]
 
 
-def test_the_headline_says_whether_the_lead_may_be_due_to_chance(folder: Path) -> None:
-    results = load_results(folder)
-    assert "is unlikely to be due to chance" in text.headline(results)
-    blurred = np.array([0.0, 1.0, 0.4])
+def with_seeds(results: Results, samples: Mapping[str, Sequence[float]]) -> Results:
+    """The results with other AP for each row, one per seed."""
+    rows = []
     for row in results.rows:
-        row.chosen.metrics["AP"] = blurred + (row.name == "anchored") * 0.01
-    assert "may be due to chance" in text.headline(results)
+        values = np.array(samples[row.name])
+        seeds, metrics = tuple(range(len(values))), {**row.chosen.metrics, "AP": values}
+        rows.append(replace(row, chosen=replace(row.chosen, seeds=seeds, metrics=metrics)))
+    return replace(results, rows=tuple(rows))
+
+
+def test_the_headline_says_whether_the_lead_may_be_due_to_chance(folder: Path) -> None:
+    results, noise = load_results(folder), np.linspace(0, 0.3, 12)
+    clear = with_seeds(results, {"anchored": 0.6 + noise, "EWC": noise})
+    said = text.headline(clear)
+    assert "Its lead over the best of another method, EWC strength=10.0 (0.15), is unlikely to be due to chance" in said
+    assert said.endswith("(Welch’s test, Holm p < .0001, 12 seeds).")
+    assert "may be due to chance" in text.headline(with_seeds(results, {"anchored": 0.01 + noise, "EWC": noise}))
+
+
+def test_with_few_seeds_the_headline_says_so_and_claims_nothing(folder: Path) -> None:
+    said = text.headline(load_results(folder))
+    assert "comes from only 3 seeds: chance cannot be ruled out, and intervals from so few seeds contain" in said
+    assert "unlikely" not in said
+    one = with_seeds(load_results(folder), {"anchored": [0.9], "EWC": [0.5]})
+    assert "only 1 seed: " in text.headline(one)
+    assert text.headline(one).endswith("Holm p –, 1 seed).")
+
+
+def other_rows(folder: Path) -> Results:
+    """Three rows of one method and two others: the reference is the second best of the first method."""
+    results, noise = load_results(folder), np.linspace(0, 0.3, 12)
+    spec = results.rows[0].spec
+    made = {"tuned": (spec, 0.62), "anchored": (spec, 0.6), "weak": (spec, 0.58)}
+    made |= {"PER": (replace(spec, memory="prioritized", preset=""), 0.5), "VR": (RunSpec("nav-2"), 0.1)}
+    rows = tuple(replace(results.rows[0], name=name, spec=spec) for name, (spec, _) in made.items())
+    rows = tuple(replace(row, chosen=replace(row.chosen, name=row.name)) for row in rows)
+    return with_seeds(replace(results, rows=rows), {name: at + noise for name, (_, at) in made.items()})
+
+
+def test_rows_of_one_method_count_as_one_in_the_headline(folder: Path) -> None:
+    results = other_rows(folder)
+    said = text.headline(results)
+    assert "tuned scores 0.77" in said
+    assert "Its lead over the best of another method, PER (0.65)" in said
+    settings = replace(results, rows=results.rows[:3])
+    assert text.headline(settings).endswith("; weak scores 0.73. All rows are settings of one method.")
+
+
+def test_the_p_value_of_the_headline_is_corrected(folder: Path) -> None:
+    """Neither row is the reference: all tests of the best row count. With the reference, the family of the table."""
+    results = other_rows(folder)
+    tuned, _, _, per, vr = (row.chosen.metrics["AP"] for row in results.rows)
+    assert f"Holm p {text.probability(holm([welch(tuned, per), welch(tuned, vr)])[0])}," in text.headline(results)
+    without_tuned = replace(results, rows=results.rows[1:])
+    (tested,) = (c for c in compare(without_tuned) if c.row == "PER")
+    assert tested.adjusted > tested.p
+    assert f"Holm p {text.probability(tested.adjusted)}," in text.headline(without_tuned)
 
 
 def test_numbers_are_short_and_unknown_ones_are_dashes() -> None:

@@ -18,8 +18,7 @@ from tests.cli.theory.command import run
 @pytest.mark.parametrize("extra", [(), ("--sigma", "0"), ("--utility", "0", "--interference", "0", "--c0", "0.4")])
 def test_show_writes_a_small_figure(tmp_path: Path, suffix: str, extra: tuple[str, ...]) -> None:
     target = tmp_path / f"law{suffix}"
-    code, _ = run("show", "--plot", str(target), *extra)
-    assert code == 0
+    run("show", "--plot", str(target), *extra)
     assert 2_000 < target.stat().st_size < 200_000
 
 

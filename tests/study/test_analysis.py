@@ -1,5 +1,6 @@
 """From stored scores to samples: what is chosen, compared and averaged."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from crystalrl.study.recorder import Recorder
 from crystalrl.study.run import Built, Curve, Scored
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import Store
+from crystalrl.suites.workers import Incident
 from tests.made_up_results import write_results
 
 SMALL = {"suite": "nav-2", "steps": 160, "capacity": 64, "batch": 16, "episodes": 2, "points": 1}
@@ -50,7 +52,7 @@ def test_every_metric_of_the_family_is_adjusted_with_the_others(folder: Path) ->
     assert float(ap.better.value) == 1.0
     line = comparison_table(results).lines[0]
     assert line[:3] == ["EWC", "AP", "+0.500"]
-    assert "1.000 [1.000, 1.000]" in line
+    assert "1.000 [.501, 1.000]" in line
 
 
 def test_orders_are_read_in_training_order_and_averaged_per_seed(tmp_path: Path) -> None:
@@ -81,3 +83,22 @@ def test_orders_are_read_in_training_order_and_averaged_per_seed(tmp_path: Path)
     assert cell.final.shape == (2, 6)
     (line,) = order_table(load_results(tmp_path)).lines
     assert line[:3] == ["VR", "2", text_number(0.05 / 2**0.5)]
+
+
+def test_seeds_that_failed_are_left_out_of_their_row(tmp_path: Path) -> None:
+    spec = RunSpec(**{**SMALL, "seeds": (4, 6, 8)})
+    table = Table("", {"VR": spec, "again": replace(spec, warmup=100)})
+    store = Store(tmp_path, table.to_toml())
+    for group in plan(table.runs()):
+        recorder = Recorder(group)
+        recorder.record(Built(1000))
+        for after in range(3):
+            recorder.record(Scored(after, torch.tensor([[0.1], [torch.nan], [0.5]]).expand(3, 2)))
+        for stage in range(2):
+            recorder.record(Curve(stage, 160, torch.zeros(3)))
+        recorder.record(Incident(1, 0, "task", "reward: wanted finite numbers, got nan", 3, fatal=True))
+        store.write(group.key, recorder.tables(), "cpu")
+    results = load_results(tmp_path)
+    assert [row.chosen.seeds for row in results.rows] == [(4, 8)] * 2
+    assert results.rows[0].chosen.metrics["AP"] == pytest.approx([0.1, 0.5])
+    assert np.isfinite(compare(results)[0].difference)

@@ -24,6 +24,7 @@ RUNS = [
     ("nav-2", {"memory": "reservoir", "method": "distill"}),
     ("nav-2", {"memory": "uniform", "method": "ewc"}),
     ("cartpole", {"memory": "prioritized"}),
+    ("cartpole", {"memory": "crystal", "preset": "anchored", "params": {"boost": True, "every_episode": True}}),
     ("pendulum-2", {"agent": "sac", "memory": "uniform"}),
 ]
 

@@ -20,6 +20,8 @@ from crystalrl.study.spec import RunSpec
 from crystalrl.types import Anchor, Batch
 from tests.study.test_run import DESIGNS, name, practise
 
+BOOSTED = {"memory": "crystal", "preset": "anchored", "params": {"boost": True, "every_episode": True}}
+
 
 class Seeds(list[int]):
     def tolist(self) -> list[int]:
@@ -84,7 +86,7 @@ def test_every_call_is_executed_once_and_recording_executes_nothing(monkeypatch:
     assert captured.graph.replays == 4
 
 
-@pytest.mark.parametrize("design", DESIGNS, ids=name)
+@pytest.mark.parametrize("design", [*DESIGNS, BOOSTED], ids=name)
 def test_acting_storing_and_learning_never_wait_for_the_device(design: dict[str, object]) -> None:
     (group,) = plan({"row": RunSpec("nav-2-redefined", seeds=(0, 1), **design)})
     trainer = Trainer(group, torch.device("meta"))
@@ -127,7 +129,7 @@ def test_agents_never_wait_for_the_device(name: str) -> None:
 
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-@pytest.mark.parametrize("design", DESIGNS, ids=name)
+@pytest.mark.parametrize("design", [*DESIGNS, BOOSTED], ids=name)
 def test_a_recorded_run_learns_as_well_as_one_on_the_cpu(design: dict[str, object], monkeypatch: Any) -> None:
     monkeypatch.undo()
     fields = {"steps": 4000, "capacity": 1000, "batch": 64, "agent_params": {"width": 64}}

@@ -5,10 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from crystalrl.random import Stream
 from crystalrl.study import execution
 from crystalrl.study.definition import Table
 from crystalrl.study.execution import execute, execute_ray
@@ -16,8 +20,11 @@ from crystalrl.study.plan import plan
 from crystalrl.study.run import Progress, Trainer
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import TABLES, Store, read
+from crystalrl.suites.classic import suite
+from crystalrl.suites.gym import GymWorld
 from tests.made_up_results import assert_same, columns
 from tests.study.test_checkpoints import stored
+from tests.suites.bad_environments import HOSTILE, first_seeds
 
 SMALL = {"suite": "nav-2", "steps": 160, "capacity": 64, "batch": 16, "episodes": 2, "points": 1}
 TABLE = Table("", {"VR": RunSpec(**SMALL), "PER": RunSpec(memory="prioritized", **SMALL)})
@@ -109,3 +116,72 @@ def test_a_cluster_whose_worker_is_killed_mid_run_stores_what_one_process_stores
     assert len(whole) == 6
     assert stored(tmp_path / "ray") == whole
     assert not any((tmp_path / "ray" / "checkpoints").iterdir())
+
+
+HOSTILE_RUN = RunSpec(
+    "gym:" + HOSTILE, memory="crystal", preset="anchored", params={"every": 40, "every_episode": True},
+    seeds=(0, 1, 2), steps=200, capacity=64, batch=16, episodes=2, points=1, envs=2,
+)  # fmt: skip
+
+
+def hostile(monkeypatch: pytest.MonkeyPatch, how: str, stream: Stream, lanes: Iterable[int] = (1,)) -> None:
+    """Let the first environment of these lanes fail as `how` says, in its first episode for this stream."""
+    world = GymWorld(suite(HOSTILE_RUN.suite, HOSTILE_RUN.seeds), 2, stream)
+    monkeypatch.setenv("HOSTILE_SEEDS", first_seeds(world, lanes))
+    monkeypatch.setenv("HOSTILE", how)
+
+
+def finished(folder: Path, spec: RunSpec = HOSTILE_RUN) -> Store:
+    store = Store(folder, "")
+    list(execute(plan({"row": spec}), store))
+    return store
+
+
+@pytest.mark.parametrize(
+    ("how", "stream", "what"),
+    [
+        ("nan reward", Stream.ENVIRONMENT, "step 4 while training: reward: wanted finite numbers, got nan"),
+        ("inf observation", Stream.ENVIRONMENT, "step 4 while training: observation: wanted finite numbers, got -inf"),
+        ("nan reward", Stream.EVALUATE, "step 4 while scoring: reward: wanted finite numbers, got nan"),
+        ("short observation", Stream.EVALUATE, "step 4 while scoring: observation: wanted the shape (2,), got (1,)"),
+    ],
+)
+def test_only_the_learner_whose_environment_lies_fails_and_the_others_store_the_same_bytes(
+    how: str, stream: Stream, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile(monkeypatch, how, stream)
+    (failed,) = finished(tmp_path / "bad").failures()
+    assert (failed["cell"], failed["seed"]) == ("row", 1)
+    said = f"lane 1 (row, seed 1), environment 0, {HOSTILE}, {what}; this learner has failed"
+    assert failed["what"] == said
+    finished(tmp_path / "without", replace(HOSTILE_RUN, seeds=(0, 2)))
+    for table in TABLES:
+        assert_same(read(tmp_path / "bad", table), read(tmp_path / "without", table))
+        assert np.isfinite(read(tmp_path / "bad", "scores")["score"]).all()
+
+
+def test_a_learner_that_failed_stays_failed_when_its_run_is_interrupted_and_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile(monkeypatch, "nan reward", Stream.ENVIRONMENT)
+    whole, parts, groups = finished(tmp_path / "whole"), Store(tmp_path / "parts", ""), plan({"row": HOSTILE_RUN})
+    for stop in (2, 40):
+        events = execute(groups, parts, minutes=0.0)
+        next(event for number, (_, event) in enumerate(events) if number == stop)
+        events.close()
+    assert not parts.failures()
+    list(execute(groups, parts))
+    assert parts.failures() == whole.failures()
+    assert stored(tmp_path / "parts") == stored(tmp_path / "whole")
+
+
+def test_a_run_whose_learners_all_fail_stores_no_scores_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile(monkeypatch, "nan reward", Stream.ENVIRONMENT, range(3))
+    store, (group,) = finished(tmp_path), plan({"row": HOSTILE_RUN})
+    assert [one["seed"] for one in store.failures()] == [0, 1, 2]
+    assert not store.has(group.key)
+    monkeypatch.setenv("HOSTILE", "never")
+    assert finished(tmp_path).has(group.key)
+    assert not store.failures()

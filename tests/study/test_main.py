@@ -10,6 +10,8 @@ import pytest
 from crystalrl import cli
 from crystalrl.study.__main__ import main
 from crystalrl.study.store import TABLES, read
+from crystalrl.suites.classic import suite
+from tests.suites.bad_environments import HOSTILE, first_seeds
 
 STUDY = """
 tuning_seeds = "1000:1002"
@@ -83,3 +85,20 @@ def test_processes_share_a_study_and_run_nothing_twice(
 def test_no_run_starts_after_the_time_limit(study: Path, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"2 runs are left"):
         main([str(study), "--out", str(tmp_path / "out"), "--minutes", "-1"])
+
+
+def test_invalid_input_is_one_line_on_stderr_with_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["demmo", "--out", str(tmp_path / "out")])
+    assert capsys.readouterr().err.startswith("crystalrl: study: wanted one of")
+
+
+def test_learners_that_failed_are_named_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOSTILE", "inf observation")
+    world = suite(f"gym:{HOSTILE}", [0, 1]).world(8)
+    monkeypatch.setenv("HOSTILE_SEEDS", first_seeds(world, [1]))
+    study = tmp_path / "bad.toml"
+    study.write_text(STUDY.partition("[rows")[0].replace("nav-2-redefined", f"gym:{HOSTILE}") + "[rows.plain]\n")
+    with pytest.raises(SystemExit, match=r"failed:\nlane 1 \(plain, seed 1\), environment 0, Hostile-v0, step 4 "):
+        main([str(study), "--out", str(tmp_path / "out"), "--device", "cpu"])
+    assert set(read(tmp_path / "out", "scores")["seed"].tolist()) == {0}

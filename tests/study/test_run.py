@@ -1,11 +1,14 @@
 """The training loop, end to end on small runs."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from crystalrl.study.plan import plan
 from crystalrl.study.run import Scored, Trainer, run
 from crystalrl.study.spec import RunSpec
+from crystalrl.suites.workers import Incident
 
 SMALL = {"steps": 480, "capacity": 256, "batch": 32, "episodes": 4, "points": 2, "agent_params": {"width": 16}}
 DESIGNS = [
@@ -61,12 +64,28 @@ def test_the_same_spec_gives_the_same_scores() -> None:
     assert torch.equal(scores(**fields), scores(**fields))
 
 
+def test_a_learner_whose_score_is_not_finite_fails_and_the_others_are_scored() -> None:
+    """A task whose lowest and highest scores are equal: 0/0."""
+    (group,) = plan({"row": RunSpec("cartpole-2", seeds=(0, 1), **{**SMALL, "steps": 80})})
+    trainer = Trainer(group, torch.device("cpu"))
+    trainer.suite.stages[1][1] = replace(trainer.suite.stages[1][1], low=0.0, high=0.0)
+    events = list(run(group, "cpu", trainer))
+    (incident,) = [event for event in events if isinstance(event, Incident)]
+    assert (incident.lane, incident.task, incident.during, incident.fatal) == (1, "stage 2", "scoring", True)
+    assert incident.learner == "row, seed 1"
+    assert incident.what == "score: wanted a finite number, got inf"
+    for event in events:
+        if isinstance(event, Scored):
+            assert torch.isfinite(event.score[0]).all()
+            assert torch.isnan(event.score[1]).all()
+
+
 LEARNERS = [
     *({"memory": memory, "method": method} for memory in CLASSICAL for method in ("none", "ewc", "distill")),
     {"memory": "crystal", "preset": "anchored"},
     {"memory": "crystal", "preset": "anchored", "method": "ewc"},
     {"memory": "crystal", "preset": "paper", "params": {"every": 200, "every_episode": False}},
-    {"memory": "crystal", "preset": "navigation", "params": {"every": 200}},
+    {"memory": "crystal", "preset": "paper_navigation", "params": {"every": 200}},
 ]
 
 
@@ -85,3 +104,44 @@ def test_plain_replay_forgets_earlier_tasks_and_anchored_crystals_do_not() -> No
     assert plain[:, 3, :2].mean() < 0.65
     assert anchored[:, 3, :2].mean() > 0.8
     assert min(plain[:, 3, 2].mean(), anchored[:, 3, 2].mean()) > 0.85
+
+
+def test_the_return_of_an_episode_boosts_the_utility_of_its_experiences() -> None:
+    """Nothing is evicted, so that all episodes can be recomputed from the stored experiences."""
+    fields = {
+        **SMALL,
+        "capacity": 8192,
+        "suite": "cartpole",
+        "seeds": (3, 5),
+        "memory": "crystal",
+        "preset": "anchored",
+    }
+    on, off = (
+        Trainer(plan({"row": RunSpec(**fields, params={"boost": boost, "every": 10_000})})[0], torch.device("cpu"))
+        for boost in (True, False)
+    )
+    for trainer in (on, off):
+        trainer.begin(0)
+        for _ in range(100):
+            trainer.collect()
+        trainer.memory.consolidate(trainer.agent.evaluate)
+    boost = on.memory.ledger.boost
+    assert int((boost > 0.1).sum()) > 100
+    for lane in range(2):
+        told = on.memory.experiences(lane=lane)
+        largest = float(told["reward"].abs().max()) / (1 - on.memory.spec.gamma)
+        for env in range(on.spec.envs):
+            mine = told["index"][told["number"] % on.spec.envs == env]
+            mine = mine[on.memory.ledger.birth[lane, mine].argsort()]
+            rows = on.memory.arena.unpack(on.memory.arena.rows[lane, mine])["reward"]
+            ends = on.memory.arena.endings(on.memory.arena.rows[lane, mine]) > 0
+            begun = 0
+            for last in ends.nonzero().flatten().tolist():
+                discount = on.memory.spec.gamma ** torch.arange(last + 1 - begun, dtype=torch.float64)
+                wanted = float((discount * rows[begun : last + 1]).sum()) / largest
+                torch.testing.assert_close(
+                    boost[lane, mine[begun : last + 1]], torch.full((last + 1 - begun,), min(max(wanted, 0.0), 1.0))
+                )
+                begun = last + 1
+    raised = on.memory.ledger.utility - off.memory.ledger.utility
+    torch.testing.assert_close(raised.clamp_min(0) > 0, (boost > 0) & (off.memory.ledger.utility < 1))

@@ -1,9 +1,11 @@
 """Specs: what they refuse, and how listed values are combined."""
 
 import pytest
+import torch
 
 from crystalrl.study.definition import Table
 from crystalrl.study.plan import plan
+from crystalrl.study.run import Scored, Trainer, run
 from crystalrl.study.spec import RunSpec, parse_seeds
 
 
@@ -14,13 +16,20 @@ from crystalrl.study.spec import RunSpec, parse_seeds
         ({"steps": 4}, "^steps: wanted at least one per environment"),
         ({"seeds": (1, 2, 1)}, "^seeds: wanted each once, got \\[1\\]"),
         ({"seeds": ()}, "^seeds: wanted at least one"),
-        ({"batch": 2000}, "^batch: wanted at most the capacity"),
         ({"epsilon": 1.5}, "^epsilon: wanted a number in \\[0, 1\\]"),
     ],
 )
 def test_invalid_numbers_are_refused_by_name(fields: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         RunSpec(**fields)
+
+
+def test_a_batch_may_be_larger_than_the_memory_because_draws_are_with_replacement() -> None:
+    (group,) = plan({"row": RunSpec("nav-1", capacity=64, batch=100, steps=160, warmup=40, episodes=2, points=1)})
+    trainer = Trainer(group, torch.device("cpu"))
+    before = trainer.agent.theta.detach().clone()
+    assert [event.after for event in run(group, "cpu", trainer) if isinstance(event, Scored)] == [0, 1]
+    assert not torch.equal(trainer.agent.theta, before)
 
 
 def test_seeds_are_written_as_ranges_and_lists() -> None:

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pandas import read_parquet
 from pyarrow import parquet
 
+from crystalrl.memory.crystal.report import NAMES
 from crystalrl.study.definition import Table
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import TABLES, Store, as_parquet, note_versions, read
+from crystalrl.study.table_files import packed, write_part
 from tests.made_up_results import assert_same, columns
 
 SMALL = {"suite": "nav-2", "steps": 160, "capacity": 64, "batch": 16, "episodes": 2, "points": 1}
@@ -40,6 +43,35 @@ def test_npz_parts_become_parquet_with_the_same_contents(both: Path) -> None:
     for table in TABLES:
         assert_same(read(both, table), before[table])
     assert parquet.read_table(both / "scores.parquet")["score"].to_pylist() == [0.5, 0.5, 0.25, 0.25]
+
+
+def test_all_parts_of_the_memory_table_have_one_schema_whatever_the_memory(tmp_path: Path) -> None:
+    """The first part decides which columns pandas reads."""
+    store, plain, crystal = Store(tmp_path / "out", "x = 1\n"), columns(0.5, seed=0), columns(0.25, seed=1)
+    del plain["memory"]["crystal"]
+    store.write("a", plain, "cpu")
+    store.write("b", crystal, "cpu")
+    whole = read_parquet(tmp_path / "out" / "memory.parquet")
+    assert set(NAMES) < set(whole.columns)
+    np.testing.assert_array_equal(whole["crystal"], [np.nan, np.nan, 0.25, np.nan])
+    np.testing.assert_array_equal(whole["liquid"], [np.nan] * 4)
+
+
+def test_parts_of_an_earlier_version_are_read_and_get_the_missing_columns(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    store = Store(folder, "x = 1\n")
+    for key, seed, more in (("a", 0, {}), ("b", 1, {"crystal": [1.0, 2.0], "former": [3.0, 4.0]})):
+        store.write(key, columns(0.5, seed), "cpu")
+        old = {name: values for name, values in columns(0.5, seed)["memory"].items() if name in TABLES["memory"]}
+        write_part(folder / "memory.parquet" / f"part-{key}", packed({**old, **more}, TABLES["memory"]))
+    assert "crystal" not in read_parquet(folder / "memory.parquet").columns
+    before = read(folder, "memory")
+    np.testing.assert_array_equal(before["former"], [np.nan, np.nan, 3.0, 4.0])
+    as_parquet(folder)
+    whole, after = read_parquet(folder / "memory.parquet"), read(folder, "memory")
+    assert {"former", *NAMES} < set(whole.columns)
+    for name, values in before.items():
+        np.testing.assert_array_equal(after[name], values)
 
 
 def test_an_interrupted_conversion_duplicates_nothing(both: Path) -> None:
@@ -109,8 +141,20 @@ def test_a_write_that_fails_anywhere_leaves_no_stored_run(
 def test_a_folder_of_another_spec_is_refused_and_the_differences_are_named(tmp_path: Path) -> None:
     Store(tmp_path, TABLE.to_toml())
     other = Table("", {**TABLE.rows, "PER": RunSpec(memory="prioritized", **{**SMALL, "steps": 320})})
-    with pytest.raises(ValueError, match=r"^out: .* rows.PER.steps differ"):
+    with pytest.raises(
+        ValueError, match=r"^out: .* rows.PER.steps differ; choose another folder with --out, .* resume"
+    ):
         Store(tmp_path, other.to_toml())
+
+
+def test_a_new_store_without_results_can_be_removed_again_and_no_other(tmp_path: Path) -> None:
+    unused, used, later = (Store(tmp_path / name, "x = 1\n") for name in ("unused", "used", "later"))
+    used.write("one", columns(0.5, seed=0), "cpu")
+    for store in (unused, used, Store(tmp_path / "later", "x = 1\n")):
+        store.remove_if_new()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["later", "used"]
+    later.remove_if_new()
+    assert [path.name for path in tmp_path.iterdir()] == ["used"]
 
 
 def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:

@@ -1,11 +1,20 @@
 """Real environments that fail on purpose; workers import them by name."""
 
+from __future__ import annotations
+
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import gymnasium
 import numpy as np
+
+from crystalrl.suites.worker import reset_seed
+
+if TYPE_CHECKING:
+    from crystalrl.suites.gym import GymWorld
 
 
 class Bad(gymnasium.Env):
@@ -27,12 +36,14 @@ class Bad(gymnasium.Env):
 
     def step(self, action):
         self.age += 1
-        if self.age == self.at and self._first():
+        if self.how != "never" and self.age == self.at and self._first():
             if self.how == "raise":
                 raise ArithmeticError("the sky fell down")
             if self.how == "exit":
                 os._exit(17)
-            time.sleep(3600)
+            if self.how == "hang":
+                time.sleep(3600)
+            return BAD_STEPS[self.how](np.array([self.age, self.sign], np.float32))
         done = self.age >= self.length
         return np.array([self.age, self.sign], np.float32), 1.0, False, done, {"success": action == 1}
 
@@ -44,6 +55,44 @@ class Bad(gymnasium.Env):
         except FileExistsError:
             return False
         return True
+
+
+BAD_STEPS = {
+    "nan reward": lambda obs: (obs, float("nan"), False, False, {}),
+    "huge reward": lambda obs: (obs, 1e300, False, False, {}),
+    "inf observation": lambda obs: (obs * np.array([1, -np.inf], np.float32), 1.0, False, False, {}),
+    "nan at the end": lambda obs: (obs + np.nan, 1.0, True, False, {}),
+    "long observation": lambda obs: (np.append(obs, obs), 1.0, False, False, {}),
+    "short observation": lambda obs: (obs[:1], 1.0, False, False, {}),
+}
+"""What an environment that does not fail, but lies, returns."""
+
+
+class Hostile(Bad):
+    """Fails as the variable HOSTILE says, in the fourth step of the episodes whose seeds are in HOSTILE_SEEDS."""
+
+    def __init__(self) -> None:
+        super().__init__(os.environ.get("HOSTILE", "never"), 4)
+
+    def reset(self, seed=None, options=None):
+        self.seed = seed
+        return super().reset(seed, options)
+
+    def _first(self) -> bool:
+        return str(self.seed) in os.environ["HOSTILE_SEEDS"].split()
+
+
+def hostile() -> gymnasium.Env:
+    return gymnasium.make(HOSTILE)
+
+
+HOSTILE = "Hostile-v0"
+gymnasium.register(HOSTILE, entry_point=Hostile)
+
+
+def first_seeds(world: GymWorld, lanes: Iterable[int]) -> str:
+    """Seeds of the first episode of each lane's first environment, for HOSTILE_SEEDS."""
+    return " ".join(str(reset_seed(world._request(lane * world.envs)["seed"], 0)) for lane in lanes)
 
 
 class CrashingCartPole(gymnasium.Wrapper):

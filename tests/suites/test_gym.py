@@ -96,3 +96,27 @@ def test_a_world_continues_from_its_state_by_replaying_its_episodes() -> None:
         a, b = one.step(action), two.step(action)
         assert torch.equal(a.next_obs, b.next_obs)
         assert torch.equal(a.truncated, b.truncated)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_lane_that_fails_while_it_is_scored_is_reported_and_the_others_are_scored_as_before(workers: int) -> None:
+    counting = "tests.suites.bad_environments:Bad"
+    good, bad = (Task(how, counting, {"how": how, "at": 3}) for how in ("never", "nan reward"))
+    made = GymSuite([[good, good], [good, bad], [good, good]], Sizes((2,), 2), [0, 1, 2], workers=workers)
+    evaluator, stages = made.evaluator(2), every_stage(made, 3, "cpu")
+    score = evaluator.score(still, stages)
+    assert bool(torch.isfinite(score).all())
+    assert score[[0, 2]].tolist() == [[10.0, 10.0]] * 2
+    (incident,) = evaluator.incidents
+    assert (incident.lane, incident.env, incident.task, incident.step) == (1, 2, "nan reward", 3)
+    assert incident.fatal
+    world = made.world(1)  # the lane has ended here, too
+    world.reset(torch.zeros(3, dtype=torch.int64))
+    moved = world.step(torch.zeros(3, 1, dtype=torch.int64)).next_obs[:, 0, 0]
+    assert moved.tolist() == [1, 0, 1]
+    again = GymSuite(made.stages, made.sizes, made.seeds).world(1)
+    again.load_state_dict(world.state_dict())
+    assert again.suite.lost == {1}
+    assert again.step(torch.zeros(3, 1, dtype=torch.int64)).next_obs[:, 0, 0].tolist() == [2, 0, 2]
+    before = {name: value for name, value in world.state_dict().items() if name != "failed"}
+    GymSuite(made.stages, made.sizes, made.seeds).world(1).load_state_dict(before)  # a state from before

@@ -94,14 +94,60 @@ def test_steps_that_a_worker_finished_before_it_died_are_kept(tmp_path: Path) ->
     assert (world.obs[..., 0] == 0).all()
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_an_environment_that_always_fails_ends_the_run_with_its_name(workers: int) -> None:
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_an_environment_that_always_fails_ends_its_lane_and_no_other(workers: int) -> None:
     world = begun(bad_suite(workers, "raise" if workers == 0 else "exit", at=1), envs=1)
     go = torch.zeros(2, 1, dtype=torch.int64)
-    for _ in range(MAX_FAILURES - 1):
-        world.step(go)
-    with pytest.raises(RuntimeError, match=rf"failed {MAX_FAILURES} times in a row: lane 1, environment 0, bad"):
-        world.step(go)
+    steps = [deepcopy(world.step(go)) for _ in range(MAX_FAILURES + 4)]
+    assert [incident.fatal for incident in world.incidents] == [*[False] * (MAX_FAILURES - 1), True]
+    last = world.incidents[-1]
+    assert (last.lane, last.env, last.step) == (1, 0, 1)
+    assert last.what.startswith(f"failed {MAX_FAILURES} times in a row: ")
+    assert world.pool.lost == {1}
+    still = steps[MAX_FAILURES:]
+    assert all(float(step.next_obs[1, 0, 0]) == 0 and not bool(step.truncated[1]) for step in still)
+    age = [int(step.next_obs[0, 0, 0]) for step in still]
+    assert age == [*range(age[0], age[0] + 4)]
+
+
+LIES = {
+    "nan reward": "reward: wanted finite numbers, got nan",
+    "huge reward": "reward: wanted finite numbers, got inf",
+    "inf observation": "observation: wanted finite numbers, got -inf",
+    "nan at the end": "observation: wanted finite numbers, got nan",
+    "long observation": "observation: wanted the shape (2,), got (4,)",
+    "short observation": "observation: wanted the shape (2,), got (1,)",
+}
+
+
+@pytest.mark.parametrize(("how", "workers"), [*((how, 0) for how in LIES), ("nan reward", 2), ("inf observation", 2)])
+def test_data_that_cannot_be_learnt_from_ends_the_lane_and_leaves_the_others_alone(how: str, workers: int) -> None:
+    bad, good = (begun(bad_suite(workers, kind, at=4)) for kind in (how, "never"))
+    go = torch.zeros(2, 2, dtype=torch.int64)
+    for number in range(25):
+        one, other = bad.step(go), good.step(go)
+        for field in ("obs", "reward", "next_obs", "terminated", "truncated"):
+            assert torch.equal(getattr(one, field)[0], getattr(other, field)[0]), field
+            assert bool(torch.isfinite(getattr(one, field)).all())
+        assert bool(one.truncated[1].all()) == (number == 3)
+        assert bool(torch.isfinite(bad.obs).all())
+    (incident,) = bad.incidents  # the first of the lane's two environments; both fail in the same step
+    assert (incident.lane, incident.env, incident.task, incident.step, incident.fatal) == (1, 0, "bad", 4, True)
+    assert incident.what == LIES[how]
+    bad.reset(torch.zeros(2, dtype=torch.int64))
+    assert not bool(bad.step(go).truncated.any())
+    assert len(bad.incidents) == 1
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_environment_that_cannot_start_ends_its_lane(workers: int) -> None:
+    made = bad_suite(workers, "never")
+    made.stages[1][0] = replace(made.stages[1][0], options={"unknown": 1})
+    world = begun(made)
+    (incident,) = world.incidents
+    assert (incident.lane, incident.env, incident.step, incident.fatal) == (1, 0, 0, True)
+    assert incident.what.startswith("could not start: raised TypeError: ")
+    assert world.step(torch.zeros(2, 2, dtype=torch.int64)).reward.tolist() == [[1, 1], [0, 0]]
 
 
 def test_a_study_reports_a_crash_and_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

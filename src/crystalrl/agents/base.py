@@ -30,15 +30,20 @@ class AgentParams:
     """One output layer per task, selected by the task's id."""
     learning_rate: PerLane = 3e-4
     schedule: str = "constant"
-    """Schedule of the learning rate: constant, cosine or robbins-monro."""
+    """Schedule of the learning rate: constant, cosine, step or robbins-monro."""
     horizon: int = 100_000
-    """Updates after which `cosine` reaches 0 and `robbins-monro` has halved the rate."""
+    """Updates after which `cosine` reaches 0, and `step` and `robbins-monro` have halved the rate."""
     gamma: float = 0.99
     """Discount per environment step; the memory applies it."""
     n_step: int = 1
     """Number of rewards that the memory sums before bootstrapping."""
     target_rate: float = 0.005
     """Step of the target network towards the online one: .005 is Polyak averaging, 1 a copy."""
+    target_every: int = 1
+    """Updates (TD3: of the policy) between two steps of the target networks."""
+    errors: str = "target"
+    """The network that gives the future value in the TD errors of `evaluate`: target, as in the loss, or online,
+    without double Q-learning (the paper's eq. td)."""
 
     def __post_init__(self) -> None:
         require(
@@ -52,6 +57,8 @@ class AgentParams:
                 "gamma": (0 <= self.gamma <= 1, "a number in [0, 1]"),
                 "n_step": (self.n_step >= 1, "a whole number ≥ 1"),
                 "target_rate": (0 < self.target_rate <= 1, "a number in (0, 1]"),
+                "target_every": (self.target_every >= 1, "a whole number ≥ 1"),
+                "errors": (self.errors in ("target", "online"), "one of target, online"),
             },
         )
 

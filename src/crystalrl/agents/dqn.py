@@ -42,12 +42,6 @@ class DQNParams(ValueParams):
     learning_rate: PerLane = 1e-3
     gamma: float = 0.95
     target_rate: float = 0.01
-    target_every: int = 1
-    """Updates between two steps of the target network."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self, {"target_every": (self.target_every >= 1, "a whole number ≥ 1")})
 
 
 def value_network(spaces: Spaces, params: ValueParams, atoms: int = 1, noisy: bool = False) -> LaneNetwork:
@@ -94,7 +88,7 @@ class DQN(Agent):
         gradient, norm = clipped(gradient, self.params.clip)
         self.optimiser.step(self.theta, gradient)
         with torch.no_grad():
-            moves = (self.optimiser.steps % self.params.target_every == 0).to(torch.float32)
+            moves = self.optimiser.every(self.params.target_every)
             self.target.lerp_(self.theta, moves * self.params.target_rate)
         return Update(td_error.detach(), loss.detach(), norm)
 
@@ -125,6 +119,10 @@ class DQN(Agent):
     def evaluate(self, batch: Batch) -> Evaluation:
         """TD errors [L, B] and the outputs that can be anchored, {"q": [L, B, A]}."""
         q, td_error = self._td_errors(batch)
+        if self.params.errors == "online":
+            future = self.network(self.theta, require_tensor(batch.next_obs), batch.context).amax(-1)
+            taken = q.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
+            td_error = batch.reward + batch.discount * future - taken
         return Evaluation(td_error, {"q": q})
 
     def tensors(self) -> dict[str, Tensor]:

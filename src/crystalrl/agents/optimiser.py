@@ -16,6 +16,7 @@ BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 SCHEDULES: dict[str, Callable[[Tensor], Tensor] | None] = {
     "constant": None,
     "cosine": lambda t: 0.5 + 0.5 * torch.cos(math.pi * t.clamp_max(1.0)),
+    "step": lambda t: 0.5 ** t.floor(),
     "robbins-monro": lambda t: 1.0 / (1.0 + t),
 }
 """Factor of the learning rate after t horizons."""
@@ -32,8 +33,8 @@ class LaneAdam:
     """Adam (Kingma and Ba 2015) with a learning rate per lane. All state is on the device and changes in place.
 
     `schedule` lowers the rate with the number of steps t over a horizon T: "constant"; "cosine", ½ + ½·cos(π·t/T), 0
-    from T on; "robbins-monro", 1 / (1 + t/T), whose sum diverges while the sum of its squares converges (Robbins and
-    Monro 1951).
+    from T on; "step", ½ to the power of ⌊t/T⌋; "robbins-monro", 1 / (1 + t/T), whose sum diverges while the sum of its
+    squares converges (Robbins and Monro 1951).
 
     Invariant: `steps` counts the steps taken; the moments have the shape of the parameters.
     """
@@ -68,6 +69,10 @@ class LaneAdam:
             first_bias, second_bias = first_bias.clamp_min(1e-3), second_bias.clamp_min(1e-6)
         spread = (self.second / second_bias).sqrt_().add_(EPS)
         theta.sub_((self.first * (rate / first_bias)).div_(spread))
+
+    def every(self, count: int) -> Tensor:
+        """Scalar float32: 1 after every `count` steps, 0 between."""
+        return (self.steps % count == 0).to(torch.float32)
 
     def tensors(self) -> dict[str, Tensor]:
         """Live tensors that make up the state."""

@@ -86,7 +86,8 @@ class Rainbow(Agent):
         gradient, norm = clipped(gradient, self.params.clip)
         self.optimiser.step(self.theta, gradient)
         with torch.no_grad():
-            self.target.lerp_(self.theta, self.params.target_rate)
+            moves = self.optimiser.every(self.params.target_every)
+            self.target.lerp_(self.theta, moves * self.params.target_rate)
         return Update(td_error.detach(), loss.detach(), norm)
 
     def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
@@ -134,6 +135,10 @@ class Rainbow(Agent):
     def evaluate(self, batch: Batch) -> Evaluation:
         """TD errors [L, B] of the means, and the outputs that can be anchored, {"q": [L, B, A]}; without noise."""
         q, td_error, _ = self._td_errors(batch, None, None)
+        if self.params.errors == "online":
+            future = self._means(self.network(self.theta, require_tensor(batch.next_obs), batch.context)).amax(-1)
+            taken = q.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
+            td_error = batch.reward + batch.discount * future - taken
         return Evaluation(td_error, {"q": q})
 
     def tensors(self) -> dict[str, Tensor]:

@@ -86,11 +86,12 @@ class SAC(Agent):
         return self.log_alpha.gather(1, batch.context.to(torch.int64))
 
     @torch.no_grad()
-    def td_target(self, batch: Batch, noise: Tensor) -> Tensor:
-        """[L, B]: r + discount · (min Q_target(s′, a′) − α·log π(a′|s′)), a′ from the policy."""
+    def td_target(self, batch: Batch, noise: Tensor, critics: Tensor | None = None) -> Tensor:
+        """[L, B]: r + discount · (min Q(s′, a′) − α·log π(a′|s′)), a′ from the policy, Q from the target critics or
+        those given."""
         next_obs = require_tensor(batch.next_obs)
         action, log_prob = squashed(self.policy(next_obs, batch.context), noise)
-        value = self.twins(self.target, next_obs, action, batch.context).amin(-1)
+        value = self.twins(self.target if critics is None else critics, next_obs, action, batch.context).amin(-1)
         return batch.reward + batch.discount * (value - lanewise(torch.exp, self._log_temperature(batch)) * log_prob)
 
     def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
@@ -114,7 +115,8 @@ class SAC(Agent):
         for part, gradient, optimiser in zip(parts, gradients, self.optimisers.values(), strict=True):
             optimiser.step(part, gradient)
         with torch.no_grad():
-            self.target.lerp_(self.critics, self.params.target_rate)
+            moves = self.optimisers["critic"].every(self.params.target_every)
+            self.target.lerp_(self.critics, moves * self.params.target_rate)
         return Update(td_error, loss.detach())
 
     def _policy_loss(self, batch: Batch, obs: Tensor, policy: Tensor) -> Tensor:
@@ -134,7 +136,7 @@ class SAC(Agent):
         """
         obs = require_tensor(batch.obs)
         noise = fixed_normals(self.streams, self.optimisers["policy"].steps, obs, self.size)
-        target = self.td_target(batch, noise)
+        target = self.td_target(batch, noise, self.critics if self.params.errors == "online" else None)
         q = self.twins(self.critics, obs, batch.action, batch.context)
         error = (target.unsqueeze(-1) - q).abs().mean(-1)
         return Evaluation(error, {"q": q, "policy": self.policy(obs, batch.context)})

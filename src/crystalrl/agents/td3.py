@@ -67,12 +67,14 @@ class TD3(Agent):
         return epsilon_greedy((self.greedy(obs, context) + noise).clamp(-1, 1), epsilon, 0, self.streams)
 
     @torch.no_grad()
-    def td_target(self, batch: Batch, noise: Tensor) -> Tensor:
-        """[L, B]: r + discount · min Q_target(s′, a′), a′ the target policy's action with clipped noise."""
+    def td_target(self, batch: Batch, noise: Tensor, online: bool = False) -> Tensor:
+        """[L, B]: r + discount · min Q(s′, a′), a′ the policy's action with clipped noise; Q and policy are the target
+        networks, or the online ones."""
+        policy, critics = (self.theta, self.critics) if online else (self.theta_target, self.critics_target)
         next_obs, clip = require_tensor(batch.next_obs), self.params.target_clip
         clipped_noise = (self.params.target_noise * noise).clamp(-clip, clip)
-        action = (self.policy(self.theta_target, next_obs, batch.context) + clipped_noise).clamp(-1, 1)
-        value = self.twins(self.critics_target, next_obs, action, batch.context).amin(-1)
+        action = (self.policy(policy, next_obs, batch.context) + clipped_noise).clamp(-1, 1)
+        value = self.twins(critics, next_obs, action, batch.context).amin(-1)
         return batch.reward + batch.discount * value
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -110,8 +112,9 @@ class TD3(Agent):
         (gradient,) = torch.autograd.grad(self.policy_loss(batch, method).sum(), self.theta)
         self.optimisers["policy"].step(self.theta, gradient, now)
         with torch.no_grad():
-            self.critics_target.lerp_(self.critics, now * self.params.target_rate)
-            self.theta_target.lerp_(self.theta, now * self.params.target_rate)
+            step = now * self.optimisers["policy"].every(self.params.target_every) * self.params.target_rate
+            self.critics_target.lerp_(self.critics, step)
+            self.theta_target.lerp_(self.theta, step)
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:
@@ -122,7 +125,8 @@ class TD3(Agent):
         obs = require_tensor(batch.obs)
         noise = fixed_normals(self.streams, self.optimisers["critic"].steps, obs, self.size)
         q = self.twins(self.critics, obs, batch.action, batch.context)
-        error = (self.td_target(batch, noise).unsqueeze(-1) - q).abs().mean(-1)
+        target = self.td_target(batch, noise, online=self.params.errors == "online")
+        error = (target.unsqueeze(-1) - q).abs().mean(-1)
         return Evaluation(error, {"q": q, "policy": self.greedy(obs, batch.context)})
 
     def tensors(self) -> dict[str, Tensor]:

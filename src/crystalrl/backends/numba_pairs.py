@@ -182,6 +182,32 @@ def _nearest(
             out[r, x] = np.sqrt(far[x])
 
 
+@jit
+def _nearest_sum(
+    transposed: Any, action: Any, allowed: Any, queried: Any, discrete: bool, index: Any, out: Any
+) -> None:
+    """The nearest by the sum of the distances of states and actions; one lane. index i64[R, 1], out f32[R, 1]."""
+    squares, vector = np.empty(TILE, np.float32), np.empty(transposed.shape[0], np.float32)
+    for r in range(len(queried)):
+        row, best = queried[r], np.float32(np.inf)
+        index[r, 0] = 0
+        for d in range(len(vector)):
+            vector[d] = transposed[d, row]
+        for first in range(0, transposed.shape[1], TILE):
+            count = min(TILE, transposed.shape[1] - first)
+            _squares(vector, transposed, first, count, squares)
+            for c in range(count):
+                column = first + c
+                if squares[c] > best * best * SLACK or column == row or not allowed[column]:
+                    continue
+                gap = np.sqrt(_squared_action_distance(action, row, column))
+                if discrete:
+                    gap = ROOT if gap > 0 else np.float32(0)
+                if np.sqrt(squares[c]) + gap < best:
+                    best, index[r, 0] = np.sqrt(squares[c]) + gap, column
+        out[r, 0] = best
+
+
 def tally(
     since: bool, state: Tensor, action: Tensor, reward: Tensor, order: Tensor, marks: Tensor, epsilon: Tensor,
     delta_r: Tensor, context: Tensor | None, discrete: bool,
@@ -223,10 +249,11 @@ def _lanes(
 
 def nearest(
     query: Tensor, state: Tensor, allowed: Tensor, queried: Tensor, k: int,
-    action: Tensor | None = None, context: Tensor | None = None, discrete: bool = False,
+    action: Tensor | None = None, context: Tensor | None = None, discrete: bool = False, summed: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The k allowed (bool[L, N]) states [L, N, D] nearest to the queried rows int64[R] of query [L, N, D]: slots int64
     and distances float32 [L, R, k], infinite for none. The distance includes actions, if given; contexts must match.
+    With `summed` (k = 1 and query = state only) the distances of states and actions are added.
     """
     lanes, shape = len(state), (len(state), len(queried), k)
     index = torch.empty(shape, dtype=torch.int64, device="cpu")
@@ -237,6 +264,9 @@ def nearest(
         labels = _labels(lane, actions, context, allowed)[:2]
         found = (index[lane].numpy(), distance[lane].numpy())
         rows, columns = query[lane].contiguous().numpy(), _transposed(state[lane])
+        if summed:
+            _nearest_sum(columns, labels[0], allowed[lane].numpy(), queried.numpy(), discrete, *found)
+            continue
         _nearest(rows, columns, allowed[lane].numpy(), queried.numpy(), labels, how, *found)
     return index, distance
 

@@ -111,7 +111,8 @@ def _tally(
 @triton.jit
 def _nearest(
     query, state, action, context, allowed, queried, index, out, slots, size, actions, count, k,
-    DISCRETE: tl.constexpr, CONTEXT: tl.constexpr, KEPT: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    DISCRETE: tl.constexpr, CONTEXT: tl.constexpr, SUM: tl.constexpr, KEPT: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """index int64[L, R, k] and out float32[L, R, k]: the k nearest of the allowed columns uint8[L, N] to each queried
     row int64[R], and their distances; infinite where there is none.
@@ -128,7 +129,7 @@ def _nearest(
         there = tl.load(allowed + lane * slots + columns, columns < slots, 0) != 0
         distance = _distances(
             query, state, action, context, rows, columns, lane, slots, size, actions,
-            DISCRETE, CONTEXT, False, ROWS, COLUMNS,
+            DISCRETE, CONTEXT, SUM, ROWS, COLUMNS,
         )  # fmt: skip
         key = (distance.to(tl.int32, bitcast=True).to(tl.int64) << 32) | columns[None, :]
         key = tl.where(there[None, :] & (distance < float("inf")), key, FAR)
@@ -144,10 +145,11 @@ def _nearest(
 
 def nearest(
     query: Tensor, state: Tensor, allowed: Tensor, queried: Tensor, k: int,
-    action: Tensor | None = None, context: Tensor | None = None, discrete: bool = False,
+    action: Tensor | None = None, context: Tensor | None = None, discrete: bool = False, summed: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The k allowed (bool[L, N]) states [L, N, D] nearest to the queried rows int64[R] of query [L, N, D]: slots int64
     and distances float32 [L, R, k], infinite for none. The distance includes actions, if given; contexts must match.
+    With `summed` the distances of states and actions are added.
     """
     lanes, slots, size = state.shape
     index = torch.empty(lanes, len(queried), k, dtype=torch.int64, device=query.device)
@@ -157,7 +159,7 @@ def nearest(
         _nearest[(triton.cdiv(len(queried), ROWS), lanes)](
             _transposed(query), *_columns(state, action, context), allowed.to(torch.uint8), queried, index, distance,
             slots, size, 0 if action is None else action.shape[-1], len(queried), k,
-            discrete, context is not None, kept, ROWS, max(WIDE, kept),
+            discrete, context is not None, summed, kept, ROWS, max(WIDE, kept),
         )  # fmt: skip
     return index, distance
 

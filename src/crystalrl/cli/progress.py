@@ -1,13 +1,14 @@
-"""Progress of the runs of a study, in the terminal."""
+"""Progress of long commands: bars in a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn, track
 from torch import Tensor
 
 from crystalrl.study.plan import Group
@@ -26,10 +27,18 @@ COLUMNS = (
 )
 REFRESH = 0.25
 """Seconds between two updates of the display."""
+PAUSE = 10.0
+"""Seconds between two lines if the output is not a terminal."""
+Item = TypeVar("Item")
 
 
 class ProgressDisplay:
-    """One line per run: task, speed, time left, score so far and contents of each phase. A context manager."""
+    """One line per run: task, speed, time left, score so far and contents of each phase. A context manager.
+
+    If the output is not a terminal, a line is printed every `pause` seconds, and the state of all runs at the end.
+    """
+
+    pause: ClassVar[float] = PAUSE
 
     def __init__(self, groups: Sequence[Group], console: Console) -> None:
         self.groups = groups
@@ -41,6 +50,7 @@ class ProgressDisplay:
         self._started: dict[int, tuple[float, int]] = {}
         """Run → time of its first event, and steps done by then."""
         self._updated = 0.0
+        self._printed = time.monotonic()
 
     def __enter__(self) -> ProgressDisplay:
         self.bars.start()
@@ -68,6 +78,28 @@ class ProgressDisplay:
         speed = (event.done - before) * len(group.lanes) / max(self._updated - started, 1e-3)
         where = f"task {event.stage + 1}/{len(group.lanes[0].stages)}"
         self.bars.update(self.lines[number], completed=event.done, where=where, speed=f"{speed:,.0f}/s")
+        if not self.bars.console.is_terminal and self._updated - self._printed >= self.pause:
+            self._printed = self._updated
+            self._print(number, event)
+
+    def _print(self, number: int, event: Step) -> None:
+        line = self.bars.tasks[number]
+        known = (line.fields[name] for name in ("where", "speed", "success", "fill"))
+        parts = [f"{100 * event.done / event.total:.0f} %", *(part for part in known if part)]
+        self.bars.console.print(f"{line.description}: {', '.join(parts)}", highlight=False, markup=False)
+
+
+def tracked(items: Sequence[Item], doing: str, console: Console, pause: float = PAUSE) -> Iterator[Item]:
+    """The items one after another, with a bar in a terminal, otherwise with a line every `pause` seconds."""
+    if console.is_terminal:
+        yield from track(items, doing, console=console, transient=True)
+        return
+    printed = time.monotonic()
+    for number, item in enumerate(items):
+        if time.monotonic() - printed >= pause:
+            printed = time.monotonic()
+            console.print(f"{doing}: {number} of {len(items)}", highlight=False)
+        yield item
 
 
 def _title(group: Group) -> str:
@@ -77,7 +109,7 @@ def _title(group: Group) -> str:
 
 def _success(event: Scored) -> str:
     """Mean score on the tasks learnt so far."""
-    return f"score {float(event.score[:, : event.after].mean()):.2f}" if event.after else ""
+    return f"score {float(event.score[:, : event.after].nanmean()):.2f}" if event.after else ""
 
 
 def _fill(values: Mapping[str, Tensor]) -> str:

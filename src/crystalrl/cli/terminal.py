@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table as RichTable
 
+from crystalrl.cli.progress import tracked
 from crystalrl.report import html
+from crystalrl.report.figures import write_figure
 from crystalrl.report.terminal import print_results
 from crystalrl.study.analysis import load_results
 from crystalrl.study.definition import Table
@@ -28,12 +29,16 @@ def show_report(folder: Path, console: Console) -> None:
         console.print(f"Full report: {html.write_report(inner)}", highlight=False)
 
 
+def draw_figure(folder: Path, path: Path, console: Console) -> None:
+    """Draw the average performance of all rows of one results folder."""
+    console.print(f"Figure: {write_figure(load_results(folder), path)}", highlight=False)
+
+
 def show_forecast(tables: Mapping[Path, Table], device: str, console: Console) -> None:
     """Measure every run that is not stored yet, and print its cost."""
     prepare(device)
     groups = [group for folder, table in tables.items() for group in _unfinished(folder, table)]
-    shown = track(groups, "Measuring", console=console, transient=True, disable=not console.is_terminal)
-    forecasts = [forecast(group, device) for group in shown]
+    forecasts = [forecast(group, device) for group in tracked(groups, "Measuring", console)]
     console.print(_forecast_table(forecasts))
     longer = "> " if any(each.at_least for each in forecasts) else ""
     if longer:

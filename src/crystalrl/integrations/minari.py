@@ -55,14 +55,15 @@ def memory_of(
 
 
 def demonstration(params: CrystalParams) -> float:
-    """Initial c of a trusted demonstration: just above τ_C, so that it is a crystal at once."""
-    return float(np.nextafter(np.float32(max(floats(params.tau_C))), np.float32(1)))
+    """Initial c of a demonstration: τ_C, the border of glass and crystal, as the paper proposes."""
+    return max(floats(params.tau_C))
 
 
 def fill(memory: Crystallizing, dataset: Any, *, demonstrations: bool = False) -> Tensor:
     """Store a dataset's transitions in the order in which they were recorded; returns their slots int64[M].
 
-    With `demonstrations` they start as crystals, and must fit into the crystal store, which drops what exceeds it.
+    With `demonstrations` they start as glass with c = τ_C: those of any use are crystals after the first consolidation.
+    They must fit into the crystal store.
     """
     if memory.spec.lanes is not None or memory.spec.envs != 1:
         raise ValueError(f"memory: wanted one lane and one environment, got {memory.spec.lanes} and {memory.spec.envs}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,15 @@ def interval_figure(results: Results, metric: str = "AP") -> str:
     return _svg(figure)
 
 
+def write_figure(results: Results, path: Path) -> Path:
+    """Write the figure of average performance to an SVG file; the same results give the same bytes."""
+    if path.suffix != ".svg":
+        raise ValueError(f"figure: wanted a file that ends in .svg, got {path.name!r}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(interval_figure(results).replace("<svg ", '<svg role="img" ', 1))
+    return path
+
+
 def profile_figure(results: Results) -> str:
     """Performance profiles: the share of learners and tasks above each score, with intervals."""
     figure = _figure(7.4, 3.0)
@@ -38,7 +48,7 @@ def profile_figure(results: Results) -> str:
     finals = [row.chosen.final for row in results.rows]
     at = np.linspace(min(0.0, *(f.min() for f in finals)), max(1.0, *(f.max() for f in finals)), 101)
     for row, colour in zip(results.rows, COLOURS * 9, strict=False):
-        e = stratified(row.chosen.final, lambda scores: profile(scores, at), resamples=500)
+        e = stratified(row.chosen.final, lambda scores: profile(scores, at), resamples=1000)
         axis.plot(at, e.value, color=colour, label=row.chosen.name)
         axis.fill_between(at, e.low, e.high, color=colour, alpha=0.12, linewidth=0)
     axis.set_xlabel("final score on a task", fontsize=8)
@@ -159,7 +169,10 @@ def _figure(width: float, height: float) -> Any:
 
 
 def _svg(figure: Any) -> str:
+    from matplotlib import rc_context
+
     out = io.StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None})
+    with rc_context({"svg.hashsalt": "crystalrl", "svg.fonttype": "none"}):  # the same results give the same bytes
+        figure.savefig(out, format="svg", metadata={"Date": None})
     text = out.getvalue()
     return text[text.index("<svg") :]

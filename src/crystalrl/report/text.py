@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from crystalrl.study.stats import (
     Effect,
     Estimate,
     hedges,
+    holm,
     interquartile_mean,
     order_variance,
     stratified,
@@ -37,6 +39,9 @@ SHORT = ("before", "adapted", "AP", "IQM", "BT", "learned", "task-1 retention")
 BRIEF = ("before", "adapted", "AP", "IQM", "learned")
 """Metrics that fit the width of a terminal."""
 MORE = ("forgetting", "zero-shot", "FT random", "FT area", "FT paper", "AP per MB")
+
+FEW = 10
+"""With fewer seeds than this, the text says so and does not call a lead certain."""
 
 
 @dataclass(frozen=True)
@@ -140,23 +145,49 @@ def tuning_table(results: Results, names: tuple[str, ...] = SHORT) -> Grid:
 
 
 def headline(results: Results) -> str:
-    """The main result in a sentence or two, with a test of the lead."""
+    """The main result in a sentence or two, with a test of the lead over the best row of another method."""
     ranked = sorted(results.rows, key=lambda row: -_mean_of(row))
     best, count = ranked[0], len(set(results.tasks))
     if len(ranked) == 1:
         return f"After {count} tasks, {best.chosen.name} scores {_mean_of(best):.2f} on average over all tasks."
     rest = f"; {ranked[-1].chosen.name} scores {_mean_of(ranked[-1]):.2f}" if len(ranked) > 2 else ""
+    others = [row for row in ranked if _design(row) != _design(best)]
+    lead = _lead(results, best, others) if others else "All rows are settings of one method."
     return (
         f"After {count} tasks in sequence, {best.chosen.name} scores {_mean_of(best):.2f} on average over all "
-        f"tasks{rest}. {_lead(best, ranked[1])}"
+        f"tasks{rest}. {lead}"
     )
 
 
-def _lead(best: Row, second: Row) -> str:
-    p = welch(best.chosen.metrics["AP"], second.chosen.metrics["AP"])
-    verdict = "is unlikely to be due to chance" if p < 0.05 else "may be due to chance"
-    test = f"Welch p {probability(p)}, {len(best.chosen.seeds)} seeds"
-    return f"Its lead over the next best, {second.chosen.name} ({_mean_of(second):.2f}), {verdict} ({test})."
+def _design(row: Row) -> tuple[str, str]:
+    """Rows with the same memory and method count as one method, whatever their settings."""
+    return row.spec.memory, row.spec.method
+
+
+def _lead(results: Results, best: Row, others: Sequence[Row]) -> str:
+    """How sure the lead of the best row over the first of the others is."""
+    other = others[0]
+    p, seeds = _corrected(results, best, others), min(len(row.chosen.seeds) for row in (best, other))
+    if seeds < FEW:
+        verdict = (
+            f"comes from only {seeds} seed{'s' * (seeds > 1)}: chance cannot be ruled out, and intervals from so few "
+            "seeds contain the true value less often than they state"
+        )
+    else:
+        verdict = "is unlikely to be due to chance" if p < 0.05 else "may be due to chance"
+    test = f"Welch’s test, Holm p {probability(p)}, {seeds} seed{'s' * (seeds > 1)}"
+    return f"Its lead over the best of another method, {other.chosen.name} ({_mean_of(other):.2f}), {verdict} ({test})."
+
+
+def _corrected(results: Results, best: Row, others: Sequence[Row]) -> float:
+    """Holm-corrected p of the best row against the first of the others, in AP.
+
+    If the study tests this pair, its own family applies, otherwise all tests of the best row against the others.
+    """
+    tested = {best.name, others[0].name} - {results.reference.name}
+    if "AP" in results.family and len(tested) == 1:
+        return next(c.adjusted for c in compare(results) if c.metric == "AP" and c.row in tested)
+    return holm([welch(best.chosen.metrics["AP"], row.chosen.metrics["AP"]) for row in others])[0]
 
 
 def _mean_of(row: Row) -> float:

@@ -6,6 +6,7 @@ It makes the same runs and files as `crystalrl study`, but prints less; `crystal
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         stop = time.monotonic() + 60 * given.minutes
         jobs = _jobs(tables, given.out)[given.share[0] - 1 :: given.share[1]]
     except ValueError as error:
-        raise SystemExit(f"error: {error}") from None
+        print(f"crystalrl: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
     prepare(given.device)
     for number, (name, group, store) in enumerate(jobs):
         if store.has(group.key):
@@ -38,6 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 f"{given.minutes:g} minutes are over, {len(jobs) - number} runs are left: start again to continue"
             )
         _run(name, group, store, given.device)
+    failed = [
+        one["what"] for store in {store.folder: store for _, _, store in jobs}.values() for one in store.failures()
+    ]
+    if failed:
+        raise SystemExit("\n".join(["failed:", *failed]))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -82,7 +89,7 @@ def _run(name: str, group: Group, store: Store, device: str) -> None:
     rows, started = ", ".join(dict.fromkeys(lane.method for lane in group.lanes)), time.monotonic()
     for _, event in execute([group], store, device):
         if isinstance(event, Scored) and event.after:
-            score = float(event.score[:, : event.after].mean())
+            score = float(event.score[:, : event.after].nanmean())
             print(f"{name}: {rows} ×{len(group.lanes)}, task {event.after}: {score:.3f}, ", end="")
             print(f"{time.monotonic() - started:.0f} s", flush=True)
 

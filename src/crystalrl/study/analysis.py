@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from crystalrl.study.definition import Table, table_from
 from crystalrl.study.metrics import Matrix
 from crystalrl.study.plan import stage_order, stage_tasks
 from crystalrl.study.registry import Kind
-from crystalrl.study.spec import RunSpec
+from crystalrl.study.spec import RunSpec, read_toml
 from crystalrl.study.stats import Effect, Estimate, cohen, hedges, holm, improvement, welch
 from crystalrl.study.store import read
 from crystalrl.suites import classic
@@ -129,7 +128,7 @@ def load_results(folder: str | Path) -> Results:
     path = Path(folder) / "spec.toml"
     if not path.is_file():
         raise FileNotFoundError(f"{folder}: wanted a folder of results, found no spec.toml")
-    table = table_from(tomllib.loads(path.read_text()))
+    table = table_from(read_toml(path))
     stored = _Stored(folder, table)
     names = [name for name, spec in table.rows.items() if not spec.scratch and stored.cells(name)]
     rows = tuple(row for name in names for row in _rows(stored, name))
@@ -177,6 +176,11 @@ class _Stored:
         """Whether every order of a variant is stored."""
         return set(_orders(cell, spec)) <= set(self.scores["cell"].tolist())
 
+    def finished(self, cells: Iterable[str], seeds: Sequence[int]) -> tuple[int, ...]:
+        """The seeds that are stored for all these cells: not those that failed."""
+        held = [set(self.scores["seed"][self.scores["cell"] == cell].tolist()) for cell in cells]
+        return tuple(seed for seed in seeds if all(seed in one for one in held))
+
     def matrix(self, cell: str, seeds: Sequence[int]) -> Matrix:
         """R float64[n, S + 1, S]; NaN for missing scores."""
         count = len(self.tasks)
@@ -222,6 +226,7 @@ def _rows(stored: _Stored, name: str) -> list[Row]:
 def _cell(stored: _Stored, cell: str, spec: RunSpec, seeds: tuple[int, ...]) -> Cell:
     """A variant with all its orders."""
     names = _orders(cell, spec)
+    seeds = stored.finished(names, seeds)
     parts = [_one_order(stored, name, order, seeds) for name, order in names.items()]
     by_order = {metric: np.stack([part.metrics[metric] for part in parts], axis=1) for metric in parts[0].metrics}
     R, curve = (np.concatenate([getattr(part, field) for part in parts]) for field in ("R", "curve"))

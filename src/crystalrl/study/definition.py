@@ -28,7 +28,7 @@ from crystalrl.study.budget import capacity_for
 from crystalrl.study.metrics import first_pass
 from crystalrl.study.plan import stage_order, stage_tasks
 from crystalrl.study.registry import check
-from crystalrl.study.spec import SECTIONS, RunSpec, parse_seeds, spec_from, spec_values, to_toml, unknown
+from crystalrl.study.spec import SECTIONS, RunSpec, parse_seeds, read_toml, spec_from, spec_values, to_toml, unknown
 
 OBJECTIVES = ("AP", "before", "adapted")
 METRICS = (*OBJECTIVES, "BT", "forgetting", "learned", "zero-shot", "FT random", "task-1 retention")
@@ -140,12 +140,11 @@ def load_study(name: str) -> dict[str, Table]:
     if path.suffix == ".toml":
         if not path.is_file():
             raise ValueError(f"study: no file {path}")
-        text = path.read_text()
+        values = read_toml(path)
     else:
         if name not in study_names():
             raise ValueError(f"{unknown('study', name, set(study_names()))}; or a .toml file")
-        text = (resources.files("crystalrl") / "studies" / f"{name}.toml").read_text()
-    values = tomllib.loads(text)
+        values = tomllib.loads((resources.files("crystalrl") / "studies" / f"{name}.toml").read_text())
     if "tables" not in values:
         return {"": table_from(values)}
     return {key: table_from(table) for key, table in values["tables"].items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,9 @@ from crystalrl.study.loggers import log_events, open_logger
 from crystalrl.study.plan import Group
 from crystalrl.study.recorder import Recorder
 from crystalrl.study.run import Event, Progress, Trainer, run
-from crystalrl.study.store import Store
+from crystalrl.study.store import Columns, Failed, Store
+
+Tables = Mapping[str, Columns]
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,15 @@ def execute(
         checkpoints.restore(trainer, recorder)
         for event in recorded(trainer, recorder, checkpoints):
             yield number, event
-        store.write(group.key, recorder.tables(), str(device))
+        finish(group, recorder.failed(), recorder.tables(), store, str(device))
         checkpoints.discard(group)
+
+
+def finish(group: Group, failed: Sequence[Failed], tables: Tables, store: Store, device: str) -> None:
+    """Store a run. If all its learners failed, only that is recorded, and the next start tries again."""
+    store.write_failures(group.key, failed)
+    if len(failed) < len(group.lanes):
+        store.write(group.key, tables, device)
 
 
 def recorded(trainer: Trainer, recorder: Recorder, checkpoints: Checkpoints) -> Iterator[Event]:
@@ -104,7 +113,8 @@ def execute_ray(
             yield from queue.get_nowait_batch(queue.qsize())
             for ended in done:
                 group = waiting.pop(ended)
-                store.write(group.key, ray.get(ended), device)
+                failed, tables = ray.get(ended)
+                finish(group, failed, tables, store, device)
                 checkpoints.discard(group)
         yield from queue.get_nowait_batch(queue.qsize())
     finally:
@@ -113,7 +123,9 @@ def execute_ray(
 
 
 def _remote_run(number: int, group: Group, folder: str, device: str, minutes: float, queue: Any) -> Any:
-    """One run on a Ray worker: sends its events to the queue, progress at intervals; returns its tables."""
+    """One run on a Ray worker: sends its events to the queue, progress at intervals; returns its failures and
+    tables.
+    """
     prepare(device)
     checkpoints, last = Checkpoints(Path(folder), minutes), 0.0
     checkpoints.available &= Path(folder).is_dir()
@@ -124,7 +136,7 @@ def _remote_run(number: int, group: Group, folder: str, device: str, minutes: fl
         if not isinstance(event, Progress) or now - last > PAUSE or event.done == event.total:
             queue.put((number, event))
             last = now if isinstance(event, Progress) else last
-    return recorder.tables()
+    return recorder.failed(), recorder.tables()
 
 
 def pending(groups: Sequence[Group], store: Store, checkpoints: Checkpoints | None = None) -> list[tuple[int, Group]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,20 @@ from torch import Tensor
 
 from crystalrl.study.plan import Group
 from crystalrl.study.run import Built, Consolidated, Curve, Event, Scored
-from crystalrl.study.store import TABLES
+from crystalrl.study.store import TABLES, Failed
+from crystalrl.suites.workers import Incident
 
 
 class Recorder:
-    """Collects the events of one run as columns of tables, one row per lane and value."""
+    """Collects the events of one run as columns of tables, one row per lane and value.
+
+    Invariant: `tables` has no row of a lane in `failures`, and every score in it is finite.
+    """
 
     def __init__(self, group: Group) -> None:
-        lanes = group.lanes
+        self.lanes = lanes = group.lanes
+        self.failures: dict[int, Incident] = {}
+        """Lane → the incident that ended it."""
         self.lane = {name: np.array([[getattr(lane, name)] for lane in lanes]) for name in ("cell", "method", "seed")}
         self.stages = np.array([lane.stages for lane in lanes])
         self.nbytes = np.nan
@@ -40,10 +47,32 @@ class Recorder:
             self._add("memory", step=event.done, task=self._task(event.stage), nbytes=self.nbytes, **values)
             due = self.rows["memory"][-1]["evaluated"] > 0  # lanes may consolidate at different times
             self.rows["memory"][-1] = {name: column[due] for name, column in self.rows["memory"][-1].items()}
+        elif isinstance(event, Incident) and event.fatal:
+            self.failures.setdefault(event.lane, event)
 
     def tables(self) -> dict[str, dict[str, NDArray[Any]]]:
-        """Everything so far, by table and column; NaN if an event has no value for a column."""
-        return {table: _joined(rows, [*TABLES[table]]) for table, rows in self.rows.items()}
+        """Everything so far of the lanes that have not failed, by table and column; nothing if all have failed.
+
+        NaN: an event has no value for a column.
+        """
+        if len(self.failures) == len(self.lanes):
+            return {}
+        joined = {table: _joined(rows, [*TABLES[table]]) for table, rows in self.rows.items()}
+        return {table: self._without_failed(columns) for table, columns in joined.items()}
+
+    def _without_failed(self, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        kept = np.ones(len(columns["cell"]), dtype=bool)
+        for lane in (self.lanes[number] for number in self.failures):
+            mine = (columns["cell"] == lane.cell) & (columns["seed"] == lane.seed)
+            kept &= ~(mine & np.isin(columns["task"], lane.stages))
+        return {name: column[kept] for name, column in columns.items()} if self.failures else columns
+
+    def failed(self) -> list[Failed]:
+        """The lanes that failed, for the store."""
+        return [
+            {"cell": self.lanes[lane].cell, "seed": self.lanes[lane].seed, "what": str(incident)}
+            for lane, incident in sorted(self.failures.items())
+        ]
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Everything so far, for a checkpoint: a JSON header, and tensors; text columns are indices into its names."""
@@ -55,11 +84,13 @@ class Recorder:
                     known, column = np.unique(column.astype(str), return_inverse=True)
                     names[f"{table}.{name}"] = known.tolist()
                 tensors[f"{table}.{name}"] = torch.from_numpy(np.ascontiguousarray(column))
-        return {"names": names, "columns": list(tensors), "nbytes": self.nbytes}, tensors
+        header = {"names": names, "columns": list(tensors), "nbytes": self.nbytes}
+        return {**header, "failures": [asdict(incident) for incident in self.failures.values()]}, tensors
 
     def load(self, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Continue from what `state` returned."""
         self.nbytes = header["nbytes"]
+        self.failures = {given["lane"]: Incident(**given) for given in header.get("failures", ())}
         self.rows = {table: [] for table in TABLES}
         for full in header["columns"]:
             (table, _, name), column = full.partition("."), tensors[full].numpy()

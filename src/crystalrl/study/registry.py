@@ -97,7 +97,7 @@ MEMORIES: dict[str, MemoryKind] = {
         "experiences that crystallize with use and melt when contradicted",
         CrystalParams,
         tuple(f.name for f in fields(CrystalParams) if "PerLane" in str(f.type)),
-        ("anchored", "unanchored", "repaired", "paper", "robotics", "games", "navigation"),
+        ("anchored", "unanchored", "repaired", "paper", "paper_robotics", "paper_games", "paper_navigation"),
     ),
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -35,7 +35,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Curve:
-    """Score float64[L] on the current stage, after `step` steps of it."""
+    """Score float64[L] on the current stage, after `step` steps of it; NaN: the learner has failed."""
 
     stage: int
     step: int
@@ -44,7 +44,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores float64[L, S] on every stage after training on `after` stages (0: untrained)."""
+    """Scores float64[L, S] on every stage after training on `after` stages (0: untrained); NaN: the learner failed."""
 
     after: int
     score: Tensor
@@ -86,6 +86,8 @@ class Trainer:
         self.stage = self.step = 0
         self.begun = False
         """Whether the untrained agent was evaluated."""
+        self.failed = torch.zeros(len(seeds), dtype=torch.bool)
+        """bool[L]: learners that an environment has ended; they are trained on, without meaning, beside the others."""
         box = () if isinstance(self.suite.action, int) else self.suite.action
         kind = torch.float32 if box else torch.int64
         self.action = torch.zeros(len(seeds), spec.envs, *box, dtype=kind, device=device)
@@ -151,7 +153,11 @@ class Trainer:
             "memory": self.memory.state_dict(),
             "method": {name: tensor.detach().to("cpu", copy=True) for name, tensor in self.method.tensors().items()},
             "world": world,
-            "run": {"clock": self.clock.to("cpu", copy=True), "at": torch.tensor([self.stage, self.step])},
+            "run": {
+                "clock": self.clock.to("cpu", copy=True),
+                "at": torch.tensor([self.stage, self.step]),
+                "failed": self.failed.clone(),
+            },
         }
         return {f"{part}.{name}": tensor for part, named in parts.items() for name, tensor in named.items()}
 
@@ -169,22 +175,35 @@ class Trainer:
         load_world(self.world, self.suite.capturable, parts["world"])
         self.clock.copy_(parts["run"]["clock"])
         self.stage, self.step = parts["run"]["at"].tolist()
+        self.failed.copy_(parts["run"].get("failed", self.failed))
         self.begun = True
 
     def incidents(self) -> Iterator[Incident]:
-        """Failures of environments since the last call."""
-        for source in (self.world, self.evaluator):
-            yield from source.incidents
+        """Failures of environments since the last call, with the names of their learners."""
+        for source, during in ((self.world, "training"), (self.evaluator, "scoring")):
+            found = list(source.incidents)
             source.incidents.clear()
+            for incident in found:
+                self.failed[incident.lane] |= incident.fatal
+                lane = self.group.lanes[incident.lane]
+                yield replace(incident, learner=f"{lane.cell}, seed {lane.seed}", during=during)
 
     def score_all(self, policy: Policy | None = None) -> Tensor:
         """Scores float64[L, S] on every stage, of the agent's greedy policy unless another policy is given."""
-        stages = every_stage(self.suite, len(self.group.lanes), self.device)
-        return self.evaluator.score(policy or self.agent.greedy, stages).cpu()
+        return self._score(policy, every_stage(self.suite, len(self.group.lanes), self.device))
 
     def score_current(self, stage: int, policy: Policy | None = None) -> Tensor:
         """Scores float64[L] on the current stage."""
-        return self.evaluator.score(policy or self.agent.greedy, self.schedule[:, stage : stage + 1]).squeeze(1).cpu()
+        return self._score(policy, self.schedule[:, stage : stage + 1]).squeeze(1)
+
+    def _score(self, policy: Policy | None, stages: Tensor) -> Tensor:
+        """Scores float64[L, M] of stages int64[L, M]; a learner whose score is not finite has failed."""
+        score = self.evaluator.score(policy or self.agent.greedy, stages).cpu()
+        for lane, column in (~torch.isfinite(score) & ~self.failed[:, None]).nonzero().tolist():
+            what = f"score: wanted a finite number, got {float(score[lane, column])}"
+            stage = int(stages[lane, column])
+            self.evaluator.incidents.append(Incident(lane, 0, f"stage {stage + 1}", what, fatal=True))
+        return score
 
 
 def run(group: Group, device: torch.device | str = "cpu", trainer: Trainer | None = None) -> Iterator[Event]:
@@ -196,12 +215,14 @@ def run(group: Group, device: torch.device | str = "cpu", trainer: Trainer | Non
     if not trainer.begun:
         yield Built((trainer.memory.nbytes + trainer.method.nbytes) // len(group.lanes))
         trainer.begun = True
-        yield Scored(0, trainer.score_all())
+        yield from scored(trainer)
     for stage in range(trainer.stage, trainer.schedule.shape[1]):
         if not trainer.step:
             trainer.begin(stage)
         for event in interact(trainer, stage):
             yield from trainer.incidents()
+            if bool(trainer.failed.all()):
+                return
             if event.done > group.spec.warmup:
                 trainer.learn()
             if trainer.memory.due:
@@ -209,12 +230,25 @@ def run(group: Group, device: torch.device | str = "cpu", trainer: Trainer | Non
                 if report is not None:
                     yield Consolidated(stage, event.done, report.values)
             if point := _curve_step(group, event):
-                yield Curve(stage, point, trainer.score_current(stage))
+                score = trainer.score_current(stage)
+                yield from trainer.incidents()
+                yield Curve(stage, point, without_failed(score, trainer.failed))
             yield event
         trainer.end(stage)
         trainer.stage, trainer.step = stage + 1, 0
-        yield Scored(stage + 1, trainer.score_all())
+        yield from scored(trainer)
+
+
+def scored(trainer: Trainer) -> Iterator[Scored | Incident]:
+    """Score all stages; incidents come first, so that `Scored` has no score of a learner that failed."""
+    score = trainer.score_all()
     yield from trainer.incidents()
+    yield Scored(trainer.stage, without_failed(score, trainer.failed))
+
+
+def without_failed(score: Tensor, failed: Tensor) -> Tensor:
+    """Scores [L] or [L, S], NaN where the learner has failed."""
+    return torch.where(failed if score.dim() == 1 else failed[:, None], torch.nan, score)
 
 
 def interact(trainer: Trainer, stage: int) -> Iterator[Progress]:

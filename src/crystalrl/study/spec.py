@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
+from pathlib import Path
 from typing import Annotated, Any
 
 try:
@@ -121,8 +124,6 @@ class RunSpec(RunFields):
             raise ValueError(f"budget_mb: wanted a number ≥ 0, got {self.budget_mb!r}")
         if self.steps < self.envs:
             raise ValueError(f"steps: wanted at least one per environment ({self.envs}), got {self.steps}")
-        if self.batch > self.capacity and not self.budget_mb:
-            raise ValueError(f"batch: wanted at most the capacity {self.capacity}, got {self.batch}")
 
     def cells(self) -> dict[str, RunSpec]:
         """Everything to run: each variant in each order, under a label that tells them apart."""
@@ -183,6 +184,14 @@ def spec_values(spec: RunSpec) -> dict[str, Any]:
     named = {"suite", "agent", "memory", "method", "seeds", "steps"}
     values = {name: value for name, value in asdict(spec).items() if name in named or value != default[name]}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The values of a TOML file; an error names the file, and the line if the text is not TOML."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:  # not UTF-8, or not TOML
+        raise ValueError(f"{path}: wanted TOML, got an error: {error}") from error
 
 
 def to_toml(values: Mapping[str, Any], path: str = "") -> str:

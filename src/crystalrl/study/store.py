@@ -1,15 +1,17 @@
 """Results on disk: a folder with the spec, the versions, and one folder of parts for each table.
 
     spec.toml  versions.json
+    failures/KEY.json                  learners that an environment ended, and why; they have no rows in the tables
     scores.parquet/part-KEY.parquet    cell, method, seed, after, task, score: the learning matrix
     curves.parquet/part-KEY.parquet    cell, method, seed, task, step, score: on the current task
     memory.parquet/part-KEY.parquet    cell, method, seed, step, task, nbytes and the report of each consolidation
 
-Tasks and seeds count from 0; `pandas.read_parquet("scores.parquet")` reads a whole table. Every lane-batched run adds
+Tasks and seeds count from 0. All parts of a table have the same columns, so `pandas.read_parquet("scores.parquet")`
+reads a whole table; `crystalrl.results.load` reads all tables. Every lane-batched run adds
 one part to each table, the scores last: a run is complete once its scores are stored, so an interrupted study continues
 when it is started again. Checkpoints of unfinished runs are in checkpoints/KEY.safetensors. Without pyarrow, parts are
-.npz files with the same columns; a folder may contain both formats, and `as_parquet` (which `crystalrl report` calls)
-converts .npz to parquet.
+.npz files with the same columns; a folder may contain both formats. `as_parquet` (which `crystalrl report` calls)
+converts .npz to parquet, and adds columns that parts of older versions lack.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import json
 import os
 import platform
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ import numpy as np
 import torch
 
 from crystalrl._version import __version__
+from crystalrl.memory.crystal.report import NAMES
+from crystalrl.study.spec import read_toml
 from crystalrl.study.table_files import SUFFIXES, Arrays, has_parquet, packed, read_part, same, write_part, write_whole
 
 _LANE = {"cell": "s", "method": "s", "seed": "i"}
@@ -34,9 +38,13 @@ TABLES = {
     "curves": {**_LANE, "task": "i", "step": "i", "score": "f"},
     "scores": {**_LANE, "after": "i", "task": "i", "score": "f"},
 }
-"""Columns of each table, in writing order: s text, i integer, f float. The memory table has more float columns."""
+"""Columns of each table, in writing order: s text, i integer, f float. The memory table also has a float column for
+each name in a consolidation's report, NaN where a memory reports nothing.
+"""
 
 Columns = Mapping[str, Any]
+Failed = dict[str, Any]
+"""A learner that failed: {cell, seed, what}."""
 
 
 class Store:
@@ -45,16 +53,32 @@ class Store:
     def __init__(self, folder: str | os.PathLike[str], spec: str) -> None:
         self.folder = Path(folder)
         path = self.folder / "spec.toml"
-        if path.exists() and path.read_text() != spec:
-            differ = ", ".join(_differences(tomllib.loads(path.read_text()), tomllib.loads(spec)))
-            raise ValueError(
-                f"out: wanted results of this spec, got those of another in {self.folder}: {differ} differ"
-            )
-        if not path.exists() and self.folder.exists() and any(file.suffix != ".tmp" for file in self.folder.iterdir()):
-            raise ValueError(f"out: wanted an empty folder or results of this spec, got other files in {self.folder}")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
+        self.new = not path.exists()
+        """Whether this object created the folder's spec."""
+        if self.new:
+            self._refuse_other_files()
+            self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(path, spec.encode())
+        elif path.read_text() != spec:
+            differ = ", ".join(_differences(read_toml(path), tomllib.loads(spec)))
+            raise ValueError(
+                f"out: wanted results of this spec, got those of another in {self.folder}: {differ} differ; choose "
+                f"another folder with --out, continue the other spec with `crystalrl resume {self.folder}`, or delete "
+                "the folder"
+            )
+
+    def _refuse_other_files(self) -> None:
+        if self.folder.exists() and any(file.suffix != ".tmp" for file in self.folder.iterdir()):
+            raise ValueError(
+                f"out: wanted an empty folder or results of this spec, got other files in {self.folder}; choose "
+                "another folder with --out"
+            )
+
+    def remove_if_new(self) -> None:
+        """Remove the folder if this object created it and it holds nothing but the spec."""
+        if self.new and [path.name for path in self.folder.iterdir()] == ["spec.toml"]:
+            (self.folder / "spec.toml").unlink()
+            self.folder.rmdir()
 
     def has(self, key: str) -> bool:
         """Whether the run with this key is stored."""
@@ -68,9 +92,23 @@ class Store:
                 held.add(path, _read("scores", path))
         held.refuse("the next run", set(lanes))
 
+    def failures(self) -> list[Failed]:
+        """All learners that failed."""
+        files = sorted((self.folder / "failures").glob("*.json"))
+        return [failed for path in files for failed in json.loads(path.read_text())]
+
+    def write_failures(self, key: str, failed: Sequence[Failed]) -> None:
+        """Record which learners of a run failed, in place of what was recorded before."""
+        path = self.folder / "failures" / f"{key}.json"
+        if not failed:
+            path.unlink(missing_ok=True)
+            return
+        path.parent.mkdir(exist_ok=True)
+        write_whole(path, (json.dumps(list(failed), indent=1, ensure_ascii=False) + "\n").encode())
+
     def write(self, key: str, tables: Mapping[str, Columns], device: str) -> None:
         """Store all tables of one run. If it is already stored, the scores must be equal."""
-        arrays = {table: packed(tables[table], kinds) for table, kinds in TABLES.items()}
+        arrays = {table: packed(_complete(table, tables[table]), kinds) for table, kinds in TABLES.items()}
         if self.has(key):
             path = _parts(self.folder, "scores")[key]
             if not same(_read("scores", path), arrays["scores"]):
@@ -102,15 +140,31 @@ def read(folder: str | os.PathLike[str], table: str) -> Arrays:
 
 
 def as_parquet(folder: str | os.PathLike[str]) -> int:
-    """Convert all .npz parts to parquet and return their number; 0 without pyarrow."""
+    """Convert all .npz parts to parquet and return their number; 0 without pyarrow. Then all parts have one schema."""
     if not has_parquet():
         return 0
     found = [(table, path) for table in TABLES for path in sorted(_place(folder, table).glob("part-*.npz"))]
     for table, path in found:
         _parts(folder, table)  # refuses a parquet part of the same run with other contents
-        write_part(path.with_suffix(""), packed(_read(table, path), TABLES[table]))
+        write_part(path.with_suffix(""), packed(_complete(table, _read(table, path)), TABLES[table]))
         path.unlink()
+    _unify(folder, "memory")
     return len(found)
+
+
+def _unify(folder: str | os.PathLike[str], table: str) -> None:
+    """Rewrite the parts that lack a column which another part has, or which this version would write."""
+    parts = {path: _read(table, path) for path in _parts(folder, table).values()}
+    names = dict.fromkeys(name for columns in parts.values() for name in _complete(table, columns))
+    for path, columns in parts.items():
+        if list(columns) != list(names):
+            write_part(path.with_suffix(""), packed({name: _column(columns, name) for name in names}, TABLES[table]))
+
+
+def _complete(table: str, columns: Columns) -> dict[str, Any]:
+    """The columns of a part and, in the memory table, NaN for what its memory does not report; in a fixed order."""
+    first = [*TABLES[table], *(NAMES if table == "memory" else ())]
+    return {name: _column(columns, name) for name in dict.fromkeys([*first, *columns])}
 
 
 class _Holders:
@@ -170,7 +224,7 @@ def _read(table: str, path: Path) -> Arrays:
     return read_part(path, TABLES[table], more=table == "memory")
 
 
-def _column(columns: Arrays, name: str) -> Any:
+def _column(columns: Columns, name: str) -> Any:
     return columns[name] if name in columns else np.full(len(columns["cell"]), np.nan, np.float32)
 
 

@@ -17,7 +17,6 @@ started again, tuning continues from there.
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -29,8 +28,9 @@ from crystalrl.study.analysis import measure
 from crystalrl.study.definition import Table, table_from
 from crystalrl.study.plan import plan, stage_tasks
 from crystalrl.study.run import Scored, run
-from crystalrl.study.spec import SECTIONS, RunSpec, parse_seeds, unknown
+from crystalrl.study.spec import SECTIONS, RunSpec, parse_seeds, read_toml, unknown
 from crystalrl.study.table_files import write_whole
+from crystalrl.suites.workers import Incident
 
 FIRST_SEED = 1000
 """Seeds below this are for reports."""
@@ -79,7 +79,7 @@ def load_search(path: Path) -> Search:
     """A search from a .toml file."""
     if not path.is_file():
         raise ValueError(f"tune: no file {path}")
-    values = tomllib.loads(path.read_text())
+    values = read_toml(path)
     trials, spaces, seeds = (values.pop(name, None) for name in ("trials", "search", "seeds"))
     for row in (values.get("defaults", {}), *values.get("rows", {}).values()):
         if "seeds" in row:
@@ -116,7 +116,10 @@ class Trials:
         if self.path.is_file():
             stored = json.loads(self.path.read_text())
             if stored["search"] != self.spec:
-                raise ValueError(f"out: wanted trials of this search, got those of another in {folder}")
+                raise ValueError(
+                    f"out: wanted trials of this search, got those of another in {folder}; choose another folder "
+                    "with --out"
+                )
             self.all = [Trial(**trial) for trial in stored["trials"]]
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -165,7 +168,12 @@ def _values(specs: Mapping[str, RunSpec], table: Table, device: str) -> dict[str
     """The objective that each spec reaches, mean over seeds."""
     reached: dict[str, list[float]] = {name: [] for name in specs}
     for group in plan(Table(table.title, specs, table.objective).runs()):
-        scores = [event.score.numpy() for event in run(group, device) if isinstance(event, Scored)]
+        scores = []
+        for event in run(group, device):
+            if isinstance(event, Incident) and event.fatal:
+                raise RuntimeError(f"tune: wanted trials in which every learner is scored, got {event}")
+            if isinstance(event, Scored):
+                scores.append(event.score.numpy())
         value = measure(np.stack(scores, axis=1), stage_tasks(table.suite))[table.objective]
         for lane, one in zip(group.lanes, value.tolist(), strict=True):
             reached[lane.method].append(one)

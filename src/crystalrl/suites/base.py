@@ -24,7 +24,9 @@ class World(Protocol):
 
     @property
     def incidents(self) -> list[Incident]:
-        """Environments that failed and were replaced; the reader clears the list."""
+        """Environments that failed; the reader clears the list. After a fatal incident the lane's transitions are
+        finite and have no meaning; other lanes are not affected.
+        """
 
     @property
     def context(self) -> Tensor | None:
@@ -71,7 +73,7 @@ class Evaluator(Protocol):
 
     @property
     def incidents(self) -> list[Incident]:
-        """Environments that failed and were replaced; the reader clears the list."""
+        """Environments that failed; the reader clears the list."""
 
     def score(self, policy: Policy, stage: Tensor) -> Tensor:
         """Mean score float64[L, M] of stages int64[L, M]."""

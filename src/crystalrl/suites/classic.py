@@ -88,7 +88,8 @@ def stage_count(name: str) -> int | None:
     if name in MIXED:
         return len(MIXED[name])
     if name.startswith(GYM):
-        return 1 if known(name.removeprefix(GYM)) else None
+        check_id(name.removeprefix(GYM))
+        return 1
     if name == "minatar-5":
         return len(GAMES)
     if name.startswith("minatar-"):
@@ -127,17 +128,16 @@ def suite(name: str, seeds: Sequence[int], device: torch.device | str = "cpu") -
     return GymSuite(own, family.sizes, seeds, device, visible=not match[3])
 
 
-def known(name: str) -> bool:
-    """Whether Gymnasium has an environment with this id."""
+def check_id(name: str) -> None:
+    """Raise, with Gymnasium's own message and suggestions, if it has no environment with this id."""
     try:
         import gymnasium
     except ModuleNotFoundError:
         raise ValueError(f"suite: wanted the package for {GYM}{name}, got none: pip install gymnasium") from None
     try:
         gymnasium.spec(name)
-    except gymnasium.error.Error:
-        return False
-    return True
+    except (gymnasium.error.Error, ModuleNotFoundError) as error:
+        raise ValueError(f"suite: wanted an id that Gymnasium knows, got {GYM}{name}: {error}") from error
 
 
 def sizes_of(name: str) -> Sizes:

@@ -76,6 +76,8 @@ class GymSuite:
         self.coded = self.context and len(sizes.obs) == 1
         self.obs = (sizes.obs[0] + len(self.tasks),) if self.coded else sizes.obs
         self.action, self.obs_dtype = sizes.action, sizes.obs_dtype
+        self.lost: set[int] = set()
+        """Lanes that have ended because an environment failed, while training or while scoring."""
         self.workers = int(os.environ.get("CRYSTALRL_WORKERS", "0")) if workers is None else workers
 
     def world(self, envs: int) -> GymWorld:
@@ -101,7 +103,7 @@ class GymWorld:
         kind = str(sizes.obs_dtype).removeprefix("torch.")
         action: tuple[Shape, str] = ((), "int64") if isinstance(sizes.action, int) else (sizes.action, "float32")
         arrays = [("shown", sizes.obs, kind), ("after", sizes.obs, kind), ("action", *action)]
-        self.pool = Pool(self.lanes, envs, arrays, suite.workers)
+        self.pool = Pool(self.lanes, envs, arrays, suite.workers, suite.lost)
         self.stage = torch.zeros(self.lanes, envs, dtype=torch.int64)
         ids = torch.zeros(self.lanes, envs, dtype=torch.int32, device=suite.device)
         self.context = ids if suite.context else None
@@ -149,7 +151,7 @@ class GymWorld:
         """Take actions int64[L, E] or float[L, E, A]; environments whose episode ended are reset."""
         self._before.copy_(self.obs)
         given = self.play(action)
-        ended = self.pool.arrays["terminated"] | self.pool.arrays["truncated"]
+        ended = self.pool.arrays["terminated"] | self.pool.arrays["truncated"] | self.pool.arrays["failed"]
         for past, taken, over in zip(self.history, given, ended.tolist(), strict=True):
             past.append(taken)
             if over:
@@ -187,10 +189,13 @@ class GymWorld:
                 actions[row, : len(past)] = torch.tensor(past, dtype=torch.float64)
         length = torch.tensor([len(past) for past in self.history])
         episode = torch.from_numpy(self.pool.arrays["episode"].copy())
-        return {"stage": self.stage.clone(), "episode": episode, "length": length, "actions": actions}
+        failed = torch.tensor([lane in self.suite.lost for lane in range(self.lanes)])
+        now = {"stage": self.stage.clone(), "episode": episode, "length": length, "actions": actions}
+        return {**now, "failed": failed}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Restore the state of a world of the same suite by replaying its episodes."""
+        """Restore the state of a world of the same suite by replaying its episodes; lanes that have ended stay so."""
+        self.suite.lost.update(torch.as_tensor(state.get("failed", ())).nonzero().flatten().tolist())
         self._enter(state["stage"])
         kind = self.pool.arrays["action"].dtype
         self.history = [
@@ -226,7 +231,9 @@ class GymEvaluator:
         self.suite, self.episodes = suite, episodes
         self.worlds: dict[int, GymWorld] = {}
         self.incidents: list[Incident] = []
-        """Failures so far; a truncated episode counts with its return up to then."""
+        """Failures so far; a truncated episode counts with its return up to then. The score of a lane that has ended
+        has no meaning.
+        """
 
     def _world(self, stages: int) -> GymWorld:
         """Environments for this number of stages at once, created at the first call."""
@@ -242,14 +249,14 @@ class GymEvaluator:
         world = self._world(stage.shape[1])
         world.reset(stage.repeat_interleave(self.episodes, dim=1))
         total = torch.zeros(world.lanes, world.envs, dtype=torch.float64)
-        running, succeeded = torch.ones_like(total, dtype=torch.bool), torch.zeros_like(total, dtype=torch.bool)
+        running, succeeded = ~world.host["failed"], torch.zeros_like(total, dtype=torch.bool)
         action: Tensor | None = None
         while bool(running.any()):
             action = self._chosen(policy, world, running, action)
             world.play(action)
             total += world.host["reward"] * running
             succeeded |= world.host["success"] & running
-            running &= ~(world.host["terminated"] | world.host["truncated"])
+            running &= ~(world.host["terminated"] | world.host["truncated"] | world.host["failed"])
             world.host["idle"].copy_(~running)
         total, succeeded = (x.unflatten(1, (-1, self.episodes)) for x in (total, succeeded))
         return self._scaled(stage, total, succeeded).mean(-1)

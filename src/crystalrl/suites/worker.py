@@ -23,7 +23,9 @@ Layout = Sequence[tuple[str, Sequence[int], str]]
 Request = Mapping[str, Any]
 """How a row starts: {row, task, seed, episode, actions, worker}."""
 Failure = dict[str, Any]
-"""An environment that raised: {row, what}."""
+"""An environment that failed: {row, step, what, fatal}. `step` counts the steps of its episode; `fatal`: it must not be
+started again.
+"""
 ALIGN = 64
 FRAMES = 2500
 """Steps after which a MinAtar episode is truncated."""
@@ -52,11 +54,16 @@ def reset_seed(base: int, episode: int) -> int:
     return int(np.random.SeedSequence([base, episode]).generate_state(1)[0] >> 1)
 
 
+class BadData(ValueError):
+    """An environment returned a reward or an observation that cannot be learnt from."""
+
+
 class Slots:
     """The environments of some rows of the arrays.
 
-    Invariant: `shown[row]` is the current observation of the row's environment, in episode `episode[row]`. The reset
-    seed is a function of the row's base seed and that number, so an episode can be replayed from its actions.
+    Invariant: `shown[row]` is the current observation of the row's environment, in step `age[row]` of episode
+    `episode[row]`; arrays hold finite numbers only. The reset seed is a function of the row's base seed and the
+    episode's number, so an episode can be replayed from its actions.
     """
 
     def __init__(self, arrays: Arrays) -> None:
@@ -67,64 +74,87 @@ class Slots:
 
     def begin(self, requests: Sequence[Request]) -> list[Failure]:
         """Start rows: {row, task, seed, episode, actions}; the actions are those taken in the episode so far."""
+        failures = []
         for request in requests:
-            row, task = request["row"], request["task"]
-            self.arrays["at"][request["worker"]] = row
-            key = (row, json.dumps([task["make"], task["options"]]))
-            if key not in self.made:
-                self.made[key] = make(task)
-            env = self.made[key]
-            for name, value in task["physics"].items():
-                setattr(env.unwrapped, name, value)
-            self.now[row] = (env, request)
-            self.arrays["episode"][row] = request["episode"]
-            self._reset(row)
-            for action in request["actions"]:
-                taken = np.asarray(action, self.arrays["action"].dtype)
-                self._show(row, env.step(self._native(row, taken))[0])
-        return []
+            self.arrays["at"][request["worker"]] = request["row"]
+            try:
+                self._begin(request)
+            except Exception as error:
+                failures.append(self._failure(request["row"], f"could not start: {_said(error)}", fatal=True))
+        return failures
+
+    def _begin(self, request: Request) -> None:
+        row, task = request["row"], request["task"]
+        key = (row, json.dumps([task["make"], task["options"]]))
+        self.arrays["age"][row] = 0
+        if key not in self.made:
+            self.made[key] = make(task)
+        env = self.made[key]
+        for name, value in task["physics"].items():
+            setattr(env.unwrapped, name, value)
+        self.now[row] = (env, request)
+        self.arrays["episode"][row] = request["episode"]
+        self._reset(row)
+        for action in request["actions"]:
+            taken = np.asarray(action, self.arrays["action"].dtype)
+            self.arrays["age"][row] += 1
+            self._show(row, env.step(self._native(row, taken))[0])
 
     def step(self, rows: Sequence[int]) -> list[Failure]:
-        """Take the actions of all rows that are not idle; return the failures: {row, what}."""
-        idle, done, failures = self.arrays["idle"], self.arrays["done"], []
+        """Take the actions of all rows that are neither idle nor failed; return the failures."""
+        arrays, failures = self.arrays, []
         for row in rows:
-            if idle[row]:
+            if arrays["idle"][row] or arrays["failed"][row]:
                 continue
-            self.arrays["at"][self.now[row][1]["worker"]] = row
+            arrays["at"][self.now[row][1]["worker"]] = row
+            arrays["age"][row] += 1
             try:
                 self._step(row)
             except Exception as error:
-                failures.append({"row": row, "what": f"raised {type(error).__name__}: {error}"})
-                self._renew(row)
-            done[row] = True
+                fatal = isinstance(error, BadData)
+                failures.append(self._failure(row, _said(error), fatal))
+                failures += [] if fatal else self._renew(row)
+            arrays["done"][row] = True
         return failures
+
+    def _failure(self, row: int, what: str, fatal: bool) -> Failure:
+        return {"row": row, "step": int(self.arrays["age"][row]), "what": what, "fatal": fatal}
 
     def _step(self, row: int) -> None:
         env, _ = self.now[row]
         obs, reward, terminated, truncated, info = env.step(self._native(row, self.arrays["action"][row]))
-        arrays = self.arrays
-        _pad(arrays["after"][row], obs)
-        arrays["reward"][row], arrays["terminated"][row], arrays["truncated"][row] = reward, terminated, truncated
+        arrays, seen, earned = self.arrays, self._seen(row, obs), _finite("reward", reward)
+        _pad(arrays["after"][row], seen)
+        arrays["reward"][row], arrays["terminated"][row], arrays["truncated"][row] = earned, terminated, truncated
         arrays["success"][row] = bool(info.get("success", info.get("is_success", False)))
         if terminated or truncated:
             arrays["episode"][row] += 1
             self._reset(row)
         else:
-            _pad(arrays["shown"][row], obs)
+            _pad(arrays["shown"][row], seen)
 
-    def _renew(self, row: int) -> None:
+    def _renew(self, row: int) -> list[Failure]:
         """Replace an environment that failed; its episode is truncated and its last step has no effect."""
         truncate(self.arrays, row)
         request = self.now[row][1]
         del self.made[row, json.dumps([request["task"]["make"], request["task"]["options"]])]
-        self.begin([{**request, "episode": int(self.arrays["episode"][row]), "actions": []}])
+        return self.begin([{**request, "episode": int(self.arrays["episode"][row]), "actions": []}])
 
     def _reset(self, row: int) -> None:
         env, request = self.now[row]
+        self.arrays["age"][row] = 0
         self._show(row, env.reset(seed=reset_seed(request["seed"], int(self.arrays["episode"][row])))[0])
 
     def _show(self, row: int, obs: Any) -> None:
-        _pad(self.arrays["shown"][row], obs)
+        _pad(self.arrays["shown"][row], self._seen(row, obs))
+
+    def _seen(self, row: int, obs: Any) -> NDArray[Any]:
+        """An observation as an array, of the environment's own shape."""
+        value = np.asarray(obs)
+        wanted = getattr(getattr(self.now[row][0], "observation_space", None), "shape", None)
+        if wanted is not None and value.shape != tuple(wanted):
+            raise BadData(f"observation: wanted the shape {tuple(wanted)}, got {value.shape}")
+        return _finite("observation", value) if value.dtype.kind == "f" else value
 
     def _native(self, row: int, action: NDArray[Any]) -> Any:
         """The environment's own action for an action of the suite, which may have more actions (they wrap around) and
@@ -146,6 +176,20 @@ def truncate(arrays: Arrays, row: int) -> None:
     arrays["reward"][row], arrays["terminated"][row], arrays["truncated"][row] = 0.0, False, True
     arrays["success"][row] = False
     arrays["episode"][row] += 1
+
+
+def _finite(name: str, value: Any) -> NDArray[Any]:
+    """Numbers as float32, if they are finite."""
+    with np.errstate(over="ignore"):
+        kept = np.asarray(value, np.float32)
+    if not np.isfinite(kept).all():
+        bad = kept[~np.isfinite(kept)].flat[0]
+        raise BadData(f"{name}: wanted finite numbers, got {bad}")
+    return kept
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, BadData) else f"raised {type(error).__name__}: {error}"
 
 
 def _pad(row: NDArray[Any], obs: Any) -> None:

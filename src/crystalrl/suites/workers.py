@@ -3,7 +3,8 @@
 A worker is a program (`worker.py`) that owns some rows of shared arrays: it reads actions and writes observations,
 rewards and ends of episodes. It receives a message as one line on a pipe and answers with one line. If it dies or does
 not answer in time, it is replaced: the episodes of its rows count as truncated, and an `Incident` reports where it
-happened.
+happened. An environment that returns NaN, infinity or a wrong shape, that cannot start, or that fails again and again,
+ends its lane: all rows of the lane stand still from then on, and the other lanes go on.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ STEP_TIMEOUT = 60.0
 START_TIMEOUT = 60.0
 """Additional seconds for a process to start and create its environments."""
 MAX_FAILURES = 3
-"""Failures of one row, without a successful step in between, that end the run."""
+"""Failures of one row, without a successful step in between, that end its lane."""
 
 
+FLAGS = ("terminated", "truncated", "success", "idle", "failed", "done")
 Message = Mapping[str, Any]
 """A message to a worker: {"begin": requests} or {"step": rows}."""
 Answer = list[Failure] | str
@@ -42,30 +44,46 @@ Answer = list[Failure] | str
 
 @dataclass(frozen=True)
 class Incident:
-    """An environment failed and was replaced: its lane, its number in the lane, its task, and what happened."""
+    """An environment failed: its lane, its number in the lane, its task, what happened, and in which step of the
+    episode (0: at its start). If `fatal`, the lane has ended; otherwise the environment was replaced.
+    """
 
     lane: int
     env: int
     task: str
     what: str
+    step: int | None = None
+    fatal: bool = False
+    learner: str = ""
+    """Cell and seed of the lane, if they are known."""
+    during: str = ""
+    """Training or scoring, if it is known."""
 
     def __str__(self) -> str:
-        return f"lane {self.lane}, environment {self.env}, {self.task}: {self.what}; restarted, episode truncated"
+        learner, during = f" ({self.learner})" if self.learner else "", f" while {self.during}" if self.during else ""
+        step = "" if self.step is None else f", step {self.step}"
+        where = f"lane {self.lane}{learner}, environment {self.env}, {self.task}{step}{during}"
+        after = "this learner has failed" if self.fatal else "restarted, episode truncated"
+        return f"{where}: {self.what}; {after}"
 
 
 class Pool:
     """Rows of environments, lane by lane, in this process (`workers` 0) or distributed over worker processes.
 
-    Invariant: between calls every row has an observation, even if its environment failed.
+    Invariant: between calls every row has a finite observation, even if its environment failed; rows of the lanes in
+    `lost`, which several pools may share, do not step.
     """
 
-    def __init__(self, lanes: int, envs: int, arrays: Layout, workers: int = 0, timeout: float = STEP_TIMEOUT) -> None:
-        self.rows, self.envs, self.timeout = lanes * envs, envs, timeout
+    def __init__(self, lanes: int, envs: int, arrays: Layout, workers: int = 0, lost: set[int] | None = None) -> None:
+        self.rows, self.envs, self.timeout = lanes * envs, envs, STEP_TIMEOUT
+        self.lost: set[int] = set() if lost is None else lost
+        """Lanes that have ended."""
         count = min(workers, self.rows)
-        flags = [(name, (self.rows,), "bool") for name in ("terminated", "truncated", "success", "idle", "done")]
+        flags = [(name, (self.rows,), "bool") for name in FLAGS]
         own = [
             ("reward", (self.rows,), "float32"),
             ("episode", (self.rows,), "int64"),
+            ("age", (self.rows,), "int64"),
             ("at", (max(count, 1),), "int64"),
         ]
         layout = [(name, (self.rows, *shape), dtype) for name, shape, dtype in arrays] + own + flags
@@ -93,6 +111,7 @@ class Pool:
     def step(self) -> None:
         """Take the actions of all rows that are not idle."""
         self.arrays["done"][:] = False
+        self._rest()
         if self._slots is not None:
             answers: list[Answer] = [self._slots.step(self._mine[0])]
         else:
@@ -101,31 +120,42 @@ class Pool:
             if isinstance(answer, str):
                 self._replace(number, answer)
             else:
-                for failure in answer:
-                    self._report(failure["row"], failure["what"])
+                self._report_all(answer)
         for row in [row for row in self._failures if row not in self._failed]:
             del self._failures[row]  # a successful step resets the count
         self._failed.clear()
 
     def _start(self, rows: Sequence[int]) -> None:
         """Start some rows as requested; a worker that fails is replaced and receives the request again."""
-        wanted = [[self._requests[row] for row in mine if row in set(rows)] for mine in self._mine]
+        self._rest()
+        going = {row for row in rows if not self.arrays["failed"][row]}
+        wanted = [[self._requests[row] for row in mine if row in going] for mine in self._mine]
         if self._slots is not None:
-            self._slots.begin(wanted[0])
+            self._report_all(self._slots.begin(wanted[0]))
             return
         messages = [{"begin": requests} for requests in wanted]
         for number, answer in enumerate(self._ask(messages, START_TIMEOUT + self.timeout)):
             if isinstance(answer, str):
-                self._report(int(self.arrays["at"][number]), answer)
+                self._report_crash(number, answer)
                 self._workers[number].start()
                 self._start(list(self._mine[number]))
+            else:
+                self._report_all(answer)
+
+    def _rest(self) -> None:
+        """Let the rows of lanes that have ended stand still: no reward, no end of an episode."""
+        for row in (lane * self.envs + env for lane in self.lost for env in range(self.envs)):
+            if not self.arrays["failed"][row]:
+                truncate(self.arrays, row)
+            self.arrays["failed"][row] = True
+            self.arrays["truncated"][row] = False
 
     def _replace(self, number: int, what: str) -> None:
         """Restart a worker that failed in a step; its rows begin new episodes."""
-        self._report(int(self.arrays["at"][number]), what)
+        self._report_crash(number, what)
         for row in self._mine[number]:
             request = self._requests[row]
-            if self.arrays["idle"][row]:
+            if self.arrays["idle"][row] or self.arrays["failed"][row]:
                 continue
             if not self.arrays["done"][row]:
                 truncate(self.arrays, row)
@@ -136,14 +166,36 @@ class Pool:
         self._workers[number].start()
         self._start(list(self._mine[number]))
 
-    def _report(self, row: int, what: str) -> None:
+    def _report_crash(self, number: int, what: str) -> None:
+        """Report the row at which a worker failed."""
+        row = int(self.arrays["at"][number])
+        if row // self.envs in self.lost:
+            raise RuntimeError(f"worker {number}: wanted it to start, got one that {what}")
+        self._report({"row": row, "step": int(self.arrays["age"][row]), "what": what, "fatal": False})
+
+    def _report_all(self, failures: Sequence[Failure]) -> None:
+        for failure in failures:
+            self._report(failure)
+
+    def _report(self, failure: Failure) -> None:
+        row, what, fatal = failure["row"], failure["what"], failure["fatal"]
         lane, env = divmod(row, self.envs)
-        task = self._requests[row]["task"]
-        self.incidents.append(Incident(lane, env, task["name"], what))
         self._failed.add(row)
         self._failures[row] = self._failures.get(row, 0) + 1
-        if self._failures[row] >= MAX_FAILURES:
-            raise RuntimeError(f"environment failed {MAX_FAILURES} times in a row: {self.incidents[-1]}")
+        if not fatal and self._failures[row] >= MAX_FAILURES:
+            what, fatal = f"failed {MAX_FAILURES} times in a row: {what}", True
+        if lane not in self.lost:
+            task = self._requests[row]["task"]["name"]
+            self.incidents.append(Incident(lane, env, task, what, failure["step"], fatal))
+        if fatal:
+            self._lose(lane)
+
+    def _lose(self, lane: int) -> None:
+        """End a lane; the episodes of its rows are truncated."""
+        self.lost.add(lane)
+        for row in range(lane * self.envs, (lane + 1) * self.envs):
+            truncate(self.arrays, row)
+            self.arrays["failed"][row] = True
 
     def _ask(self, messages: Sequence[Message], timeout: float) -> list[Answer]:
         """Send every worker its message; return the answers."""

@@ -4,6 +4,10 @@ Start with `Crystallization`. `recommend` finds parameters for `Tasks`; `design`
 the paper's rule. Needs SciPy; nothing here is on the hot path.
 """
 
+from crystalrl.packages import require
+
+require("crystalrl.theory", "scipy", extra="theory")
+
 from crystalrl.theory.covering import Covering, covering, value_error_bound
 from crystalrl.theory.finite_volume import Evolution, Options
 from crystalrl.theory.fluctuations import CorrelationTimes, Fluctuation, Mixture

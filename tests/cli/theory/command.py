@@ -6,11 +6,11 @@ import io
 
 from rich.console import Console
 
-from crystalrl.cli.theory import main
+from crystalrl.cli.theory import run_command
 
 
-def run(*arguments: str) -> tuple[int, str]:
-    """Exit code and output of a command."""
+def run(*arguments: str) -> str:
+    """Output of a command."""
     console = Console(file=io.StringIO(), width=160)
-    code = main(list(arguments), console)
-    return code, console.file.getvalue()  # type: ignore[attr-defined]
+    run_command(list(arguments), console)
+    return console.file.getvalue()  # type: ignore[attr-defined]

@@ -22,17 +22,15 @@ from tests.cli.theory.command import run
     ],
 )
 def test_requirements_that_cannot_be_met_are_refused_by_the_command_line(
-    arguments: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], reason: str
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(ValueError) as refused:
         run("design", *arguments)
-    assert ended.value.code == 2
-    assert reason in re.sub(r"[│\s]+", " ", capsys.readouterr().err)
+    assert reason in re.sub(r"\s+", " ", str(refused.value))
 
 
 def test_claims_can_be_filtered_by_verdict() -> None:
-    code, text = run("claims", "--verdict", "true")
-    assert code == 0
+    text = run("claims", "--verdict", "true")
     assert "grad_flow" in text
     assert "Discussion, pessimism" not in text
 

@@ -233,3 +233,28 @@ def test_the_buffer_knows_its_size_and_parameters() -> None:
     model.replay_buffer.reset()
     assert model.replay_buffer.size() == 0
     assert CrystalParams.anchored() == model.replay_buffer.params
+
+
+def test_the_name_of_a_preset_is_refused_with_the_call_to_write() -> None:
+    with pytest.raises(TypeError, match=r"^params: wanted CrystalParams, such as CrystalParams.anchored\(\)"):
+        counted(CrystalReplayBuffer, steps=1, replay_buffer_kwargs={"params": "anchored"})
+
+
+def test_the_return_of_an_episode_boosts_its_experiences() -> None:
+    """Rewards rise from episode to episode, so the largest so far is the last one of each."""
+    scores = []
+    for boost in (True, False):
+        params = CrystalParams.anchored(boost=boost, every=10_000, kappa=0.0, settle=None, sigma=0.0)
+        model = counted(CrystalReplayBuffer, replay_buffer_kwargs={"params": params})
+        memory = model.replay_buffer.memory
+        if boost:
+            told, gamma = memory.experiences(), model.gamma
+            for episode in range(10):
+                rewards = [episode + step / 10 for step in range(1, 6)]
+                total = sum(gamma**t * reward for t, reward in enumerate(rewards))
+                mine = told["index"][told["obs"][:, 0] == episode]
+                wanted = torch.full((5,), total * (1 - gamma) / rewards[-1])
+                torch.testing.assert_close(memory.ledger.boost[0, mine], wanted)
+        memory.consolidate(lambda batch: torch.zeros_like(batch.reward))
+        scores.append(memory.ledger.utility[0, : len(memory)])
+    assert float((scores[0] - scores[1]).max()) > 0.01

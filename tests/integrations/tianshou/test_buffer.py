@@ -207,3 +207,22 @@ def test_errors_never_reach_an_experience_written_since_the_draw() -> None:
         assert set(changed.tolist()) <= set(slots[same.numpy()].tolist())
         late += int((~same).sum())
     assert late > 10
+
+
+def test_the_return_of_an_episode_boosts_its_experiences() -> None:
+    _, buffer = make("DQN", replace(ANCHORS, boost=True), slots=600)
+    rng, wanted, largest = np.random.default_rng(0), np.zeros(600, np.float32), 0.0
+    open_slots, totals = [[] for _ in range(ENVS)], np.zeros(ENVS)
+    for _ in range(80):
+        given = step("DQN", rng)
+        slots = buffer.add(given)[0]
+        gamma = GAMMA
+        largest = max(largest, float(np.abs(given.rew).max()))
+        for env, slot in enumerate(slots):
+            totals[env] += gamma ** len(open_slots[env]) * given.rew[env]
+            open_slots[env].append(int(slot))
+            if given.terminated[env] or given.truncated[env]:
+                wanted[open_slots[env]] = min(max(totals[env] * (1 - gamma) / largest, 0.0), 1.0)
+                open_slots[env], totals[env] = [], 0.0
+    assert int((wanted > 0.01).sum()) > 20
+    np.testing.assert_allclose(buffer.memory.ledger.boost[0].numpy(), wanted, rtol=1e-5)

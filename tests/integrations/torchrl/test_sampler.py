@@ -9,7 +9,7 @@ from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
 
 from crystalrl import CrystalParams
 from crystalrl.integrations.torchrl import CrystalSampler, MemoryLoss
-from tests.integrations.torchrl_models import LOSSES, NO_ANCHORS, data, loss_module, make, trained
+from tests.integrations.torchrl_models import GAMMA, LOSSES, NO_ANCHORS, data, loss_module, make, trained
 
 
 def test_the_storage_fills_without_gaps_and_every_sample_is_what_was_written() -> None:
@@ -152,3 +152,31 @@ def test_errors_of_batches_drawn_ahead_never_reach_an_experience_written_since(p
         late += int((~same).sum())
     assert late > 10
     sampler.memory.check()
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["trajectory ids", "one environment"])
+def test_the_return_of_an_episode_boosts_its_experiences(known: bool) -> None:
+    """Two environments that collect five steps each; without ids, rows follow each other."""
+    _, sampler, buffer = make("DQN", CrystalParams.anchored(boost=True, every=10_000), slots=600)
+    wanted, running, first, largest = torch.zeros(600), {}, [0, 1], 0.0
+    for k in range(30):
+        new = data("DQN", 10, k)
+        ids = []
+        for row in range(10):
+            ids.append(first[row // 5])
+            if known and bool(new["next", "done"][row]):
+                first[row // 5] += 2
+        if known:
+            new["collector", "traj_ids"] = torch.tensor(ids)
+        slots = buffer.extend(new)
+        rewards, gamma = new["next", "reward"][:, 0], GAMMA
+        largest = max(largest, float(rewards.abs().max()))
+        for row, slot in enumerate(slots.tolist()):
+            mine = running.setdefault(ids[row] if known else 0, [])
+            mine.append((slot, float(rewards[row])))
+            if bool(new["next", "done"][row]):
+                total = sum(gamma**t * reward for t, (_, reward) in enumerate(mine))
+                wanted[[slot for slot, _ in mine]] = min(max(total * (1 - gamma) / largest, 0.0), 1.0)
+                mine.clear()
+    assert int((wanted > 0.01).sum()) > 20
+    torch.testing.assert_close(sampler.memory.ledger.boost[0], wanted)

@@ -36,7 +36,65 @@ def test_the_median_scale_is_free_of_units() -> None:
     assert float(clipped) == 0
 
 
-@pytest.mark.parametrize("how", ["median", "q95"])
+def test_raw_errors_stay_as_they_are_and_the_utility_is_clipped() -> None:
+    error = torch.tensor([[0.0, 0.5, 1.5, 3.0]])
+    scaled, above = scaled_error(error, torch.ones(1, 4, dtype=torch.bool), "raw")
+    assert torch.equal(scaled, error)
+    assert float(above) == 0.5
+    memory = memory_of(16, CrystalParams.paper(**STILL, w1=0.5, w2=0.0, w3=0.0))
+    for n in (0.5, 1.0, 3.0):
+        memory.add(Transition(np.full(2, n, np.float32), 0, n, np.zeros(2, np.float32), False))
+    memory.consolidate(by_reward)
+    assert memory.ledger.utility[0, :3].tolist() == [0.25, 0.5, 1.0]
+
+
+def test_weights_above_one_in_sum_are_divided_by_their_sum() -> None:
+    """The paper's sensitivity table varies w₁ to .6 and .7 while w₂ and w₃ stay at .3 and .2."""
+    utilities = []
+    for weights in ((0.7, 0.3, 0.2), (0.7 / 1.2, 0.3 / 1.2, 0.2 / 1.2), (0.5, 0.3, 0.1)):
+        named = dict(zip(("w1", "w2", "w3"), weights, strict=True))
+        memory = memory_of(64, CrystalParams.paper(**STILL, **named, scale="q95"))
+        feed(memory, 40)
+        memory.consolidate(by_reward)
+        utilities.append(memory.ledger.utility[0, :40])
+    torch.testing.assert_close(utilities[0], utilities[1])
+    assert float(utilities[0].max()) <= 1
+    assert not torch.allclose(utilities[1], utilities[2])
+
+
+@pytest.mark.parametrize("delta_t", [1.0, 5.0])
+def test_a_call_of_the_paper_s_clock_lasts_delta_t(delta_t: float) -> None:
+    """Euler, U = 1, no noise: c = α·Δt after the first consolidation, 1 − (1 − α·Δt)² after the second."""
+    params = CrystalParams.paper(sigma=0.0, interference="none", w1=1.0, w2=0.0, w3=0.0, alpha=0.05, delta_t=delta_t)
+    memory = memory_of(16, params)
+    feed(memory, 4)
+    for calls in (1, 2):
+        memory.consolidate(lambda batch: torch.ones_like(batch.reward))
+        assert memory.ledger.c[0, :4].tolist() == pytest.approx([1 - (1 - 0.05 * delta_t) ** calls] * 4, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", [CrystalMemory, WithLists])
+def test_the_downstream_value_of_the_paper_is_from_raw_distances(kind: type[CrystalMemory]) -> None:
+    """The second coordinate is a hundred times larger: raw neighbours follow it, standardised ones follow both."""
+    pytest.importorskip("faiss")
+    rng = np.random.default_rng(0)
+    states = (rng.normal(size=(80, 2)) * [1, 100]).astype(np.float32)
+    params = {**STILL, "w1": 0.0, "w2": 0.0, "w3": 1.0, "k": 3, "scale": "raw"}
+    error = rng.random(80)
+    apart = np.linalg.norm(states[:, None] - states[None], axis=-1) + np.diag(np.full(80, np.inf))
+    wanted = error[apart.argsort(1)[:, :3]].mean(1)
+    found = []
+    for raw in (True, False):
+        memory = memory_of(128, CrystalParams.paper(**params, raw_distance=raw), kind)
+        for state, delta in zip(states, error, strict=True):
+            memory.add(Transition(state, 0, float(delta), state, False))
+        memory.consolidate(by_reward)
+        found.append(memory.ledger.utility[0, :80].numpy())
+    assert np.isclose(found[0], wanted, rtol=1e-5).mean() > 0.95  # lists may miss a neighbour
+    assert np.isclose(found[1], wanted, rtol=1e-5).mean() < 0.5
+
+
+@pytest.mark.parametrize("how", ["median", "q95", "raw"])
 def test_errors_that_are_all_zero_scale_to_zero(how: Any) -> None:
     scaled, clipped = scaled_error(torch.zeros(1, 5), torch.ones(1, 5, dtype=torch.bool), how)
     assert scaled.tolist() == [[0.0] * 5]

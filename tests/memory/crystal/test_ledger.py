@@ -234,3 +234,17 @@ def test_what_was_evicted_since_it_was_drawn_is_skipped_by_an_update() -> None:
     memory.update(batch, torch.full((32,), 9.0))
     memory.check()
     assert bool((memory.ledger.error[0, batch.index[~gone]] == 9).all())
+
+
+def test_importance_weights_of_the_paper_correct_the_draws_of_the_whole_memory(backend: str) -> None:
+    """Alike experiences: w ∝ (N·quota/B / n)^(−β). Crystals, one in forty and one draw in eight, weigh least."""
+    ledger = ledger_of(
+        lanes=1, importance="memory", batch=(0.5, 0.375, 0.125), draws_per_experience=None, gate=0.0, is_exponent=0.5
+    )
+    c = np.array([[0.0] * 28 + [0.5] * 11 + [0.9]], np.float32)
+    stored(ledger, np.ones((1, 40), bool), c)
+    drawn = ledger.draw(64, torch.zeros(1, dtype=torch.int64))
+    slots, weight = drawn[:2]
+    raw = {0.0: (40 * 0.5 / 28) ** -0.5, 0.5: (40 * 0.375 / 11) ** -0.5, 0.9: (40 * 0.125 / 1) ** -0.5}
+    wanted = [raw[round(float(c[0, slot]), 1)] / max(raw.values()) for slot in slots[0].tolist()]
+    assert weight[0].tolist() == pytest.approx(wanted, rel=1e-5)

@@ -21,7 +21,7 @@ FAST: dict[str, Any] = {"sigma": 0.1, "alpha": 0.9, "beta": 0.1, "time_unit": 10
 @pytest.mark.parametrize("preset", list(PRESETS))
 def test_without_crystallization_it_is_prioritized_replay(preset: str) -> None:
     """Same slots, same weights, same batches, while both fill, overwrite and learn."""
-    params = replace(PRESETS[preset], alpha=0.0, nu=0.5, is_exponent=0.7, is_steps=100, phases=False)
+    params = replace(PRESETS[preset], alpha=0.0, nu=0.5, is_exponent=0.7, is_steps=100, phases=False, spare=0.0)
     memory = memory_of(32, params, anchor={"q": (2,)})
     plain = PrioritizedMemory(32, obs=(2,), action=3, alpha=0.5, beta=0.7, is_steps=100, epsilon=1e-6, seed=0)
     rng = np.random.default_rng(0)
@@ -151,7 +151,7 @@ def test_w3_zero_makes_utility_blind_to_the_neighbours() -> None:
 
 
 def test_phases_false_is_one_buffer() -> None:
-    memory, report = grown(phases=False)
+    memory, report = grown(phases=False, spare=0.0)
     assert report.values["liquid"][0] == 96
     assert float(memory.ledger.c.max()) > 0.7
     assert memory.params.caps(96) == (96, 0, 0)

@@ -28,6 +28,19 @@ IN_MEMORY = Path("/dev/shm")  # where syncing a file costs nothing
 FAST = {"sigma": 0.1, "Z": 5.0, "k": 3}
 CASES: dict[str, CrystalParams] = {
     "paper": CrystalParams.paper(**FAST, alpha=0.5, beta=0.3, tau_evict=2, epsilon=1.6, every=12),
+    "paper, scaled": CrystalParams.paper(
+        **FAST,
+        alpha=0.4,
+        beta=0.3,
+        epsilon=1.6,
+        delta_t=0.5,
+        w1=0.7,
+        spare=0.2,
+        scale="q95",
+        importance="phase",
+        raw_distance=False,
+        novelty="grid",
+    ),
     "anchored": CrystalParams.anchored(**FAST, alpha=0.6, time_unit=6, epsilon=1.2, delta_r=0.7, gate=3.0),
     "default": CrystalParams.repaired(
         **FAST, alpha=0.4, beta=0.3, time_unit=6, every=10, tau_evict=2, epsilon=1.5, leak=0.01
@@ -317,7 +330,7 @@ def test_memory_agrees_with_its_twin_after_every_operation(case: str, lanes: int
     "case",
     [
         "automatic scales", "novelty by neighbours", "slices", "slices by call", "one buffer", "anchored, random value",
-        "anchored, warm backup",
+        "anchored, warm backup", "paper, scaled",
     ],
 )  # fmt: skip
 def test_other_choices_agree_with_their_twin_too(case: str) -> None:

@@ -108,3 +108,13 @@ def test_quantiles_agree_with_numpy() -> None:
         got = masked_quantile(torch.tensor(values), torch.tensor(mask), q)[:, 0].numpy()
         wanted = [np.quantile(row[keep], q) for row, keep in zip(values, mask, strict=True)]
         np.testing.assert_allclose(got, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("novelty", "visits"), [("grid", [3] * 6), ("state_action", [6] * 6)])
+def test_the_paper_counts_visits_whatever_the_context(novelty: Any, visits: list[int]) -> None:
+    memory = memory_of(64, CrystalParams.paper(novelty=novelty, w1=0.0, w2=1.0, w3=0.0, Z=1.0), context=True)
+    for number in range(6):
+        here = np.zeros(2, np.float32)
+        memory.add(Transition(here, 0, 1.0, here, False, context=number % 2))
+    memory.consolidate(by_reward)
+    assert memory.ledger.utility[0, :6].tolist() == pytest.approx(np.exp(-np.array(visits)).tolist(), rel=1e-5)

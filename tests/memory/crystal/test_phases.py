@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from crystalrl import Batch, CrystalParams
-from tests.memory.crystal.experience import feed, memory_of
+from tests.memory.crystal.experience import by_reward, feed, memory_of
 
 STILL: dict[str, Any] = {"sigma": 0.0, "interference": "none", "boost": False}
 
@@ -50,3 +50,22 @@ def test_a_crystal_that_melts_becomes_glass_and_then_liquid_and_in_the_papers_re
             memory.consolidate(ones)
             seen.append(int(memory.ledger.phase[0, 0]))
         assert list(dict.fromkeys(seen)) == wanted
+
+
+def test_what_arrives_in_a_full_memory_of_the_paper_competes_by_utility_at_the_next_consolidation() -> None:
+    """Algorithm 1 evicts the lowest U after all are evaluated, new ones included. Of 100 newcomers to the 400 best of
+    4,100 alike experiences a tenth should stay; without spare slots they have replaced others before."""
+    kept = {}
+    for spare, slots in ((0.0, 400), (0.2, 500)):
+        params = CrystalParams.paper(
+            spare=spare, alpha=0.0, interference="none", capacity=(1, 0, 0), w2=0.0, scale="q95"
+        )
+        memory = memory_of(slots, params)
+        for seed in range(41):
+            feed(memory, 100, seed=seed)
+            memory.consolidate(by_reward)
+        numbers = memory.experiences()["number"]
+        assert len(numbers) == 400
+        kept[spare] = int((numbers >= 4000).sum())
+    assert kept[0.2] <= 20
+    assert kept[0.0] > 60

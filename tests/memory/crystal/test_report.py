@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Transition
-from crystalrl.memory.crystal.report import Consolidation, effective_contexts, health
+from crystalrl.memory.crystal.report import NAMES, Consolidation, effective_contexts, health
 from tests.memory.crystal.experience import by_reward, feed, memory_of, stream, with_output
 
 STAGES = {"evaluate", "neighbours", "utility", "interference", "crystallization", "moves", "apply", "report"}
@@ -41,7 +41,7 @@ def test_every_number_of_the_docstring_is_reported_for_every_rule() -> None:
     for params in (CrystalParams.repaired(), CrystalParams.paper(), CrystalParams.anchored()):
         memory = memory_of(64, params, anchor={"q": (2,)})
         feed(memory, 30)
-        assert set(memory.consolidate(with_output).values) == names
+        assert set(memory.consolidate(with_output).values) == names == set(NAMES)
 
 
 def test_counts_and_moments_are_those_of_the_stored_experiences() -> None:

@@ -7,11 +7,13 @@ import pytest
 import torch
 
 from benchmarks.interference import library, literal, noise_row, scene_of, sites
+from crystalrl import CrystalParams, Transition
 from crystalrl.backends import backend_for
 from crystalrl.dynamics import CRYSTAL, GLASS, LIQUID
 from crystalrl.memory.neighbours.contradiction import contradicted, contradicted_in_lists
 from crystalrl.memory.neighbours.exact import distances
 from crystalrl.memory.neighbours.experiences import Experiences
+from tests.memory.crystal.experience import WithLists
 
 GUARDED = ("newer_majority", "fresh_mean")
 """The rules that forgive noise."""
@@ -159,3 +161,15 @@ def test_a_rule_over_lists_that_hold_all_within_epsilon_is_the_rule_over_all_pai
     got = contradicted_in_lists(rule, lists, given, delta_r)
     assert wanted.any()
     assert torch.equal(got, wanted)
+
+
+def test_lists_name_a_neighbour_with_another_reward_though_ten_alike_are_nearer() -> None:
+    """Nineteen experiences on a line, the last with another reward and within ε of all: the paper flags every one."""
+    pytest.importorskip("faiss")
+    memory = WithLists(64, obs=(1,), action=2, params=CrystalParams.paper(epsilon=1.0, delta_r=0.5))
+    for number in range(19):
+        place = np.array([0.01 * number], np.float32)
+        memory.add(Transition(place, 0, float(number == 18), place, False))
+    report = memory.consolidate(lambda batch: torch.ones_like(batch.reward))
+    assert memory.neighbours.graph is not None
+    assert float(report.values["contradicted"][0]) == 19

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from benchmarks.interference import automatic_row
 from crystalrl import CrystalMemory, CrystalParams, Transition
 from crystalrl.dynamics import CRYSTAL, LIQUID
 from crystalrl.memory.neighbours.epsilon import liquid_spacing
+from tests.memory.crystal.experience import WithLists
 from tests.memory.neighbours.test_contradiction import small
 
 
@@ -45,3 +47,22 @@ def test_automatic_epsilon_does_not_reach_from_one_context_into_another() -> Non
     phase = [CRYSTAL] * 30 + [LIQUID] * 30
     assert 0 < float(liquid_spacing(small([0.0] * n, phase, state=state.flatten().tolist()), 5)) < 0.5
     assert float(liquid_spacing(small([0.0] * 5, [LIQUID] * 5), 10)) == 0
+
+
+@pytest.mark.parametrize("kind", [CrystalMemory, WithLists])
+def test_the_automatic_epsilon_of_exists_reaches_the_median_nearest_experience_in_state_and_action(
+    kind: type[CrystalMemory],
+) -> None:
+    """Rewards alternate, so whoever has another within ε is flagged. Distances of states alone hardly reach any."""
+    pytest.importorskip("faiss")
+    rng = np.random.default_rng(0)
+    states = rng.uniform(size=(120, 2)).astype(np.float32)
+    actions = rng.uniform(-1, 1, size=(120, 2)).astype(np.float32)
+    memory = kind(128, obs=(2,), action=(2,), params=CrystalParams.paper(delta_r=0.0))
+    for state, action, reward in zip(states, actions, range(120), strict=True):
+        memory.add(Transition(state, action, float(reward), state, False))
+    values = memory.consolidate(lambda b: torch.ones_like(b.reward)).values
+    apart = [np.linalg.norm(x[:, None] - x[None], axis=-1) for x in (states, actions)]
+    nearest = (sum(apart) + np.diag(np.full(120, np.inf))).min(1)
+    assert float(values["epsilon"][0]) == pytest.approx(np.sort(nearest)[59], rel=1e-5)
+    assert float(values["contradicted"][0]) == pytest.approx(60, abs=2)  # up to the median; lists round otherwise

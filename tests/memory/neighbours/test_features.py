@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from crystalrl import CrystalMemory
+from crystalrl import CrystalMemory, CrystalParams
 from crystalrl.memory.neighbours.features import Features, flatten
 from crystalrl.memory.storage.spec import StorageSpec
 from crystalrl.random import Streams
@@ -72,3 +72,11 @@ def test_a_grid_cell_is_of_one_context_and_discrete_action_or_of_a_box_action() 
     boxed = features_of(action=(1, 2))
     assert torch.equal(boxed.grid_vectors({**fields, "action": box}), torch.cat([obs, box.flatten(2)], -1))
     assert torch.equal(boxed.grid_codes({**fields, "action": box, "context": None}), torch.zeros(2, 3).long())
+
+
+def test_large_observations_of_the_paper_are_compared_whole() -> None:
+    spec, large = StorageSpec(10, obs=(200,), action=3), torch.rand(1, 5, 200)
+    features = Features(spec, Streams([5]), params=CrystalParams.paper())
+    assert torch.equal(features.states(large), large)
+    assert features.plain
+    assert Features(spec, Streams([5]), params=CrystalParams.anchored()).states(large).shape == (1, 5, 32)

@@ -53,6 +53,16 @@ def test_a_refresh_changes_the_places_of_every_size_in_place() -> None:
     assert large.tolist() == [[0] * 8]
 
 
+def test_importance_within_the_whole_memory_counts_n_times_the_share_of_the_batch() -> None:
+    """(n·p)^(−β) with n = N · quota/B: P is the probability that a place of the batch holds this experience."""
+    filled = torch.tensor([[10.0, 5.0, 1.0], [12.0, 0.0, 4.0]], dtype=torch.float64)
+    for importance in ("phase", "memory"):
+        strata = BatchStrata((0.5, 0.25, 0.25), "largest_remainder", importance=importance)
+        found = strata.counts(strata.of(8, filled), filled)
+        wanted = [[8.0, 4.0, 4.0], [10.0, 0.0, 6.0]]  # 5 and 3 of the second lane's 8 places
+        assert found.tolist() == (filled.tolist() if importance == "phase" else wanted)
+
+
 def counts(*rows: tuple[float, float, float]) -> torch.Tensor:
     return torch.tensor(rows, dtype=torch.float64)
 

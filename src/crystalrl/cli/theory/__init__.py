@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
+import tyro
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
+from crystalrl.cli.parsing import parsed
 from crystalrl.cli.theory.options import Claims, DesignMemory, Guide, Show
 from crystalrl.theory import claims, design, recommend
 
@@ -84,19 +86,11 @@ COMMANDS: dict[type, tuple[str, Callable[[Any, Console], None]]] = {
 }
 
 
-def main(argv: Sequence[str] | None = None, console: Console | None = None) -> int:
-    """Run one command and return its exit code: 0, or 2 for invalid input."""
-    import tyro
-
+def run_command(words: Sequence[str], console: Console) -> None:
+    """Run the command that the words after `crystalrl theory` describe."""
     choices: Any = None
     for options, (name, _) in COMMANDS.items():
         choice: Any = Annotated[options, tyro.conf.subcommand(name), tyro.conf.OmitArgPrefixes, tyro.conf.SuppressFixed]
         choices = choice if choices is None else choices | choice
-    chosen = tyro.cli(choices, args=argv, prog="crystalrl theory", description=__doc__)
-    console = console or Console()
-    try:
-        COMMANDS[type(chosen)][1](chosen, console)
-    except ValueError as refusal:
-        console.print(f"[red]refused:[/] {escape(str(refusal))}")
-        return 2
-    return 0
+    chosen = parsed(choices, words, "crystalrl theory", __doc__ or "")
+    COMMANDS[type(chosen)][1](chosen, console)

@@ -75,7 +75,7 @@ class Show:
         params = self.params
         if params.clock == "steps":
             return params.unit(self.slots)
-        return steps_between(params, self.slots, self.episode) / float(getattr(params, "delta_t", 1.0))
+        return steps_between(params, self.slots, self.episode) / params.delta_t
 
     @property
     def end(self) -> float:
@@ -90,7 +90,7 @@ class Show:
     @property
     def words(self) -> str:
         """What becomes of an experience that arrives with c = 0."""
-        return self.params.describe(self.slots, self.utility, self.interference, self.episode)
+        return self.params.describe(self.slots, self.utility, self.interference, episode=self.episode)
 
 
 @dataclass(frozen=True)

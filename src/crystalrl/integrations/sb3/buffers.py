@@ -20,6 +20,7 @@ from crystalrl.integrations.sb3.hooks import Hooks
 from crystalrl.memory import Consolidation, CrystalMemory, PrioritizedMemory, ReplayMemory, load_memory
 from crystalrl.memory.storage.spec import from_spaces
 from crystalrl.params import CrystalParams
+from crystalrl.params_checks import require_params
 from crystalrl.types import Batch, Evaluation, Transition
 
 
@@ -73,6 +74,8 @@ class MemoryReplayBuffer(ReplayBuffer):
         if self.memory is None:
             self.memory = self._build(adapter)
         self._check(self.memory, adapter)
+        if isinstance(self.memory, CrystalMemory):
+            self.memory.episodes.gamma = model.gamma
         self.memory.deliver = torch.device(self.device)
         self.model, self.adapter = model, adapter
         self._updates = model._n_updates
@@ -217,6 +220,7 @@ class CrystalReplayBuffer(MemoryReplayBuffer):
 
     def __init__(self, *args: Any, params: CrystalParams | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
+        require_params(params, CrystalParams)
         self._params = params or CrystalParams()
 
     @property

@@ -22,6 +22,7 @@ from crystalrl.memory import CheckpointError, Consolidation, CrystalMemory
 from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.external import ExternalArena, storage_options
 from crystalrl.params import CrystalParams
+from crystalrl.params_checks import require_params
 from crystalrl.types import Batch, Evaluation
 
 LINKS, PAYLOAD = "after", "payload."
@@ -38,6 +39,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
     def __init__(self, size: int, buffer_num: int = 1, params: CrystalParams | None = None, *, seed: int = 0) -> None:
         super().__init__([ReplayBuffer(1) for _ in range(buffer_num)])  # Tianshou counts them; nothing is stored there
         self.maxsize, self.seed = int(size), seed
+        require_params(params, CrystalParams)
         self.params = params or CrystalParams()
         self.memory: CrystalMemory | None = None
         self.adapter: Adapter | None = None
@@ -93,7 +95,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
         slots: NDArray[np.int64] = reserved.numpy()
         for name, row in rows.items():
             self._column(name)[slots] = row
-        memory.commit(reserved, torch.as_tensor(rows["done"]))
+        memory.commit(reserved, torch.as_tensor(rows["done"]), torch.as_tensor(envs))
         self.links.write(slots, envs, rows["done"])
         return slots, *self._count(envs, slots, rows)
 
@@ -130,6 +132,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
         options = storage_options(fields_of(first), actions) | {"seed": self.seed}
         arena = ExternalArena(self.maxsize, self._fetch)
         self.memory = CrystalMemory(self.maxsize, params=self.params, anchor=anchor, arena=arena, **options)
+        self.memory.episodes.gamma = adapter.algorithm.gamma
 
     def _allocate(self, columns: dict[str, tuple[tuple[int, ...], Any]]) -> None:
         empty = {name: np.zeros((self.maxsize, *shape), kind) for name, (shape, kind) in columns.items()}
@@ -230,6 +233,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
         for name, column in columns.items():
             self._column(name)[:] = column
         memory.load_state_dict(tensors)  # after the arrays, which it reads to restore neighbour lists
+        memory.episodes.abandon()
         self.links.load(after)
 
     def save_hdf5(self, path: str, compression: str | None = None) -> None:

@@ -18,6 +18,7 @@ from crystalrl.memory import Consolidation, CrystalMemory
 from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.external import ExternalArena, storage_options
 from crystalrl.params import CrystalParams
+from crystalrl.params_checks import require_params
 from crystalrl.types import Batch, Evaluation
 
 PATIENCE = 10
@@ -36,6 +37,7 @@ class CrystalSampler(Sampler):
     def __init__(self, loss: MemoryLoss, params: CrystalParams | None = None, *, seed: int = 0) -> None:
         if not isinstance(loss, MemoryLoss):
             raise TypeError(f"loss: wanted a MemoryLoss around your loss module, got {type(loss).__name__}")
+        require_params(params, CrystalParams)
         self.loss, self.params, self.seed = loss, params or CrystalParams(), seed
         self.writer = CrystalWriter(self)
         self.memory: CrystalMemory | None = None
@@ -64,6 +66,7 @@ class CrystalSampler(Sampler):
         options = storage_options(self.fields(first), actions) | {"seed": self.seed}
         self._arena = ExternalArena(slots, self._fetch)
         self.memory = CrystalMemory(slots, params=self.params, anchor=anchor, arena=self._arena, **options)
+        self.memory.episodes.gamma = float(self.loss.adapter.loss.value_estimator.gamma)
 
     def _fetch(self, slots: Tensor) -> dict[str, Any]:
         return self.fields(self._stored(slots))
@@ -191,11 +194,13 @@ class CrystalWriter(Writer):
             self.sampler.build(data)
         memory, fields = self.sampler.built_memory, self.sampler.fields(data)
         _refuse_not_finite(fields)
+        episode = data.get(("collector", "traj_ids"), None)
+        env = None if episode is None else episode.cpu().reshape(len(data))
         with self.sampler.lock:
             slots = memory.reserve_slots(len(data))
             data.set("index", slots.to(data.device) if data.device is not None else slots)
             self.storage.set(slots, data)
-            memory.commit(slots, fields["terminated"] | fields["truncated"])
+            memory.commit(slots, fields["terminated"] | fields["truncated"], env)
         self._write_count += len(slots)
         return slots
 

@@ -79,6 +79,10 @@ def memory_problems(state: Named, clock: Tensor, envs: int) -> Problems:
     yield from counters(state, "crystal.started", "crystal.steps", "crystal.turns", "crystal.grid.count")
     if bool((state["crystal.started"] > state["ledger.number"][:, None]).any()):
         yield "started: wanted episodes that began in the past, got one in the future"
+    if "crystal.episode.total" in state:
+        yield from counters(state, "crystal.episode.steps", "crystal.episode.previous")
+        yield from finite("episode total", state["crystal.episode.total"])
+        yield from between("largest reward", state["crystal.episode.largest"], 0, torch.finfo(torch.float32).max)
     yield from between("cell", state["crystal.slot.cell"], 0, state["crystal.grid.count"].shape[1] - 1)
     yield from between("grid deviation", state["crystal.grid.deviation"], 0, torch.inf)
     if bool(state["crystal.grid.centre"].isnan().any()):

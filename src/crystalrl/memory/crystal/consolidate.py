@@ -66,13 +66,15 @@ def plan(snapshot: Snapshot, critic: Critique, nearby: Neighbourhood) -> Plan:
     return Plan(snapshot, columns, moves.phase, anchors, visits, values, stages.seconds, notes)
 
 
-def scaled_error(error: Tensor, occupied: Tensor, scale: Literal["median", "q95"]) -> tuple[Tensor, Tensor]:
-    """δ̂ in [0, 1] of |δ| [L, N], and the share [L] of the occupied slots that was clipped.
+def scaled_error(error: Tensor, occupied: Tensor, scale: Literal["median", "q95", "raw"]) -> tuple[Tensor, Tensor]:
+    """δ̂ of |δ| [L, N], and the share [L] of the occupied slots that was clipped.
 
     median: |δ|/(|δ| + median of the positive |δ|); nothing is clipped. q95: |δ|/95th percentile, clipped at 1.
-    0/0 counts as 0.
+    0/0 counts as 0. raw: |δ| itself, which is not clipped here (the share counts what is above 1).
     """
     count = occupied.sum(-1).clamp_min(1)
+    if scale == "raw":
+        return error, ((error > 1) & occupied).sum(-1) / count
     if scale == "median":
         middle = masked_quantile(error, occupied & (error > 0), 0.5)
         whole = error + middle
@@ -116,6 +118,8 @@ def _utility(snapshot: Snapshot, error: Tensor, counted: Tensor, near: Near | No
     overall = _mean_over(snapshot, scaled)
     downstream = overall if near is None else near.mean(scaled, overall)
     utility = lane["w1"] * scaled + lane["w2"] * novelty + lane["w3"] * downstream
+    whole = lane["w1"] + lane["w2"] + lane["w3"]
+    utility = utility / torch.where(whole > 1 + 1e-6, whole, 1.0)
     if snapshot.boost is not None:
         utility = utility + snapshot.boost
     return torch.where(snapshot.chosen, utility.clamp(0, 1).to(torch.float32), snapshot.columns.utility), clipped
@@ -151,9 +155,9 @@ def _interference(snapshot: Snapshot, flagged: Tensor, near: Near | None) -> Ten
 def _crystallize(snapshot: Snapshot, columns: Columns, output: Mapping[str, Tensor]) -> tuple[Columns, Tensor]:
     """One step of c, and the time Δt float64[L, W] that it covers; 0 for experiences that were not chosen."""
     params, chosen = snapshot.shared.params, snapshot.chosen
-    now, unit = snapshot.clock.time, params.unit(snapshot.shared.capacity)
+    now, unit = snapshot.clock.time, float(params.unit(snapshot.shared.capacity))
     if params.clock == "calls":
-        now, unit = snapshot.consolidations + 1, 1
+        now, unit = snapshot.consolidations + 1, 1 / params.delta_t
     elapsed = torch.where(chosen, since(columns.updated, now).to(torch.float64) / unit, 0.0)
     gain, loss = _rates(snapshot, columns, _settled(snapshot, output))
     c = _step(snapshot, gain, loss, elapsed)

@@ -36,6 +36,12 @@ def checked_return(spec: StorageSpec, episode_return: ArrayLike) -> Tensor:
     return value.expand(wanted).reshape(lanes, spec.envs)
 
 
+def as_lanes(spec: StorageSpec, value: ArrayLike) -> Tensor:
+    """[L, E], or [1, 1] for a scalar."""
+    given = torch.as_tensor(value, device=spec.device)
+    return given.reshape(spec.lanes or 1, -1) if given.dim() else given.reshape(1, 1)
+
+
 def occupied_slots(spec: StorageSpec, index: Tensor, phase: Tensor) -> Tensor:
     """Slots int64[L, B] that hold an experience; phase uint8[L, N]."""
     slots = torch.as_tensor(index, device=phase.device)

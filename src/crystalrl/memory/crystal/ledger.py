@@ -86,7 +86,7 @@ class CrystalLedger:
         self._set_thresholds(device)
         self._columns = self._allocate_columns(spec, clock)
         self._set_rules(device)
-        self.strata = BatchStrata(params.batch, params.split, params.draws_per_experience)
+        self.strata = BatchStrata(params.batch, params.split, params.draws_per_experience, params.importance)
         if device.type == "cpu":
             self._queue_array, self._head_array = self.queue.numpy(), self.head.numpy()
         self.clear()
@@ -195,7 +195,8 @@ class CrystalLedger:
 
     def draw(self, size: int, time: Tensor) -> Draw:
         exponent, strata = annealed(self.is_exponent, self.params.is_steps, time), self.strata.of(size, self.filled)
-        return Draw(*self.tree.sample(self.streams, strata, self.filled, exponent, self.gate))
+        count = self.strata.counts(strata, self.filled)
+        return Draw(*self.tree.sample(self.streams, strata, count, exponent, self.gate))
 
     def refresh_strata(self) -> None:
         """Recompute how many samples of a batch come from each phase, after their sizes have changed."""
@@ -225,10 +226,8 @@ class CrystalLedger:
         return kept
 
     def relabel(self, phase: Tensor, touched: Tensor) -> None:
-        """Set the phases uint8[L, N] after a consolidation of the touched slots bool[L, N] (or lanes [L, 1]).
-
-        Labels, weights, sums, counts, queue and quotas are updated.
-        """
+        """Set the phases uint8[L, N] after a consolidation of the touched slots bool[L, N] (or lanes [L, 1]), and with
+        them labels, weights, sums, counts, queue and quotas."""
         base, weight = self.rule.base(self.error), self.tree.weight[:, : self.slots]
         top = torch.where(touched & (phase != EMPTY), base, 0.0).amax(-1)
         torch.maximum(self.max_priority, top, out=self.max_priority)

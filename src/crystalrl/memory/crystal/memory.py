@@ -16,7 +16,7 @@ from crystalrl.memory.crystal import report
 from crystalrl.memory.crystal.anchors import Anchors
 from crystalrl.memory.crystal.consolidate import plan
 from crystalrl.memory.crystal.contents import contents
-from crystalrl.memory.crystal.episode_boost import boost
+from crystalrl.memory.crystal.episode_boost import Episodes
 from crystalrl.memory.crystal.evaluate import evaluate_all
 from crystalrl.memory.crystal.inputs import checked_c, checked_return, occupied_slots, refuse_too_few_liquid
 from crystalrl.memory.crystal.ledger import CrystalLedger
@@ -33,6 +33,7 @@ from crystalrl.memory.storage.batches import gather_batch
 from crystalrl.memory.storage.external import ExternalArena
 from crystalrl.memory.storage.spec import Shape, StorageOptions, StorageSpec
 from crystalrl.params import CrystalParams
+from crystalrl.params_checks import require_params
 from crystalrl.types import ArrayLike, Batch, Evaluate, Transition
 
 
@@ -65,6 +66,7 @@ class CrystalMemory(StoredCrystals, ReplayMemory):
         arena: ExternalArena | None = None,
         **storage: Unpack[StorageOptions],
     ) -> None:
+        require_params(params, CrystalParams)
         super().__init__(StorageSpec(capacity, **storage), arena)
         given = params or CrystalParams()
         self.params = given if anchor or not given.pulls else given.without_anchors()
@@ -75,15 +77,14 @@ class CrystalMemory(StoredCrystals, ReplayMemory):
         clock = self.consolidations if self.params.clock == "calls" else self.time
         self.ledger = CrystalLedger(self.spec, self.streams, self.params, clock)
         self.anchors = Anchors(anchor or {}, lanes, capacity, self.params, device)
-        self.features = Features(self.spec, self.streams, features)
+        self.features = Features(self.spec, self.streams, features, self.params)
         self.neighbours = Neighbours(self.params, self.features, self.exact_up_to[device.type])
         """Which stored states are near each other: a cache, brought up to date by each consolidation."""
         blank = Arena(replace(self.spec, capacity=1, envs=1, n_step=1), self.packer.layout)
         size = self.features.grid_vectors(blank.unpack(blank.rows)).shape[-1]
         self.grid = Grid(lanes, capacity, size, self.params.cell, device)
         self._lane_params = lane_params(self.params, lanes, device)
-        self.started = torch.zeros(lanes, self.spec.envs, dtype=torch.int64, device=device)
-        """Number of the first experience of each environment's current episode."""
+        self.episodes = Episodes(self.spec, self.params.boost, isinstance(self.arena, ExternalArena))
         self.ended = torch.zeros(lanes, 1, dtype=torch.bool, device=device)
         """Lanes in which an episode ended since their last consolidation, where `every_episode` is set."""
         self.steps = torch.zeros(1, dtype=torch.int64, device="cpu")
@@ -97,7 +98,7 @@ class CrystalMemory(StoredCrystals, ReplayMemory):
         """Store one step of every environment; see `ReplayMemory.add`.
 
         `crystallization` (a number, or one per environment) is the initial c, 0 by default; a higher value suits
-        demonstrations that are trusted from the start.
+        demonstrations.
         """
         if crystallization is None:
             slots = self._add(transition, valid)
@@ -105,9 +106,11 @@ class CrystalMemory(StoredCrystals, ReplayMemory):
             slots = self._add_crystallized(transition, valid, checked_c(self.spec, crystallization))
         if not self._recording:
             self._steps += self.spec.envs
-        if self.params.every_episode:
-            ended = self._flag(transition.terminated) | self._flag(transition.truncated)
-            self.ended |= ended if ended.shape[-1] == 1 else ended.any(-1, keepdim=True)
+        if self.params.every_episode or self.params.boost:
+            mask = self._all_valid if valid is None else self.packer.mask("valid", valid)
+            ended = self.episodes.step(self.ledger, transition, mask)
+            if self.params.every_episode:
+                self.ended |= ended.any(-1, keepdim=True)
         return slots
 
     def _add_crystallized(self, transition: Transition, valid: ArrayLike | None, c: Tensor) -> Tensor:
@@ -117,11 +120,6 @@ class CrystalMemory(StoredCrystals, ReplayMemory):
         slots = self._add_rows(rows, valid, lambda slots: self.ledger.commit(slots, c))
         self.ledger.refresh_strata()  # glass or crystal may have appeared, liquid may be gone
         return slots
-
-    def _flag(self, flag: ArrayLike) -> Tensor:
-        """bool[L, E], or [1, 1] for a scalar."""
-        given = torch.as_tensor(flag, device=self.device).bool()
-        return given.reshape(self.lanes, -1) if given.dim() else given.reshape(1, 1)
 
     @exclusive
     def reserve(self) -> None:
@@ -140,30 +138,32 @@ class CrystalMemory(StoredCrystals, ReplayMemory):
         return self.ledger.allocate(torch.ones(1, count, dtype=torch.bool, device="cpu"))[0]
 
     @exclusive
-    def commit(self, slots: Tensor, ended: Tensor) -> None:
-        """Register the experiences stored in reserved slots int64[M]; ended bool[M]: whether each ends an episode."""
+    def commit(self, slots: Tensor, ended: Tensor, env: Tensor | None = None) -> None:
+        """Register the experiences stored in reserved slots int64[M]; ended bool[M]: whether each ends an episode.
+
+        env int64[M]: environment or episode of each, for the returns of episodes; None: all are of one, in order.
+        """
         if isinstance(self.arena, ExternalArena):
             self.arena.invalidate()
         self.ledger.commit(slots[None])
         self.steps += len(slots)
         if self.params.every_episode:
             self.ended |= ended.any()
+        self.episodes.commit(self.ledger, self.arena, slots, ended, env)
 
     @exclusive
     def end_episode(self, ended: ArrayLike | None = None, episode_return: ArrayLike | None = None) -> Tensor:
         """Close the n-step windows of environments whose episode ended, and raise the utility of its experiences.
 
-        The boost is the return over the largest possible return, R_max/(1 − γ) (Algorithm 3), clipped to [0, 1].
+        The boost is the discounted return over the largest possible one, R_max/(1 − γ) (Algorithm 3), in [0, 1]. The
+        memory counts the return itself; `episode_return` replaces it, also for an episode that `add` has just ended.
         """
         returns = None if episode_return is None else checked_return(self.spec, episode_return)
         slots = super().end_episode(ended, episode_return)
         mask = self._ended_mask(ended)
         if self.params.every_episode:
             self.ended |= mask.any(-1, keepdim=True)
-        if self.params.boost and returns is not None:
-            reward = self.arena.unpack(self.arena.rows)["reward"]
-            boost(self.ledger, reward, self.spec.gamma, mask, returns, self.started)
-        self.started = torch.where(mask, self.ledger.number[:, None], self.started)
+        self.episodes.end(self.ledger, mask, returns)
         return slots
 
     @exclusive
@@ -269,7 +269,8 @@ class CrystalMemory(StoredCrystals, ReplayMemory):
         super().clear()
         self.grid.clear()
         self.neighbours.clear()
-        for tensor in (*self.anchors.values(), self.started, self.ended):
+        self.episodes.clear()
+        for tensor in (*self.anchors.values(), self.ended):
             tensor.zero_()
         self._steps *= 0
 

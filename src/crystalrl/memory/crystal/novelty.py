@@ -133,11 +133,15 @@ def find_visits(grid: Grid, view: View, features: Features) -> Visits:
 
 
 def visit_counts(
-    grid: Grid, visits: Visits, nearby: Neighbourhood, occupied: Tensor, how: Literal["auto", "grid", "knn"]
+    grid: Grid,
+    visits: Visits,
+    nearby: Neighbourhood,
+    occupied: Tensor,
+    how: Literal["auto", "grid", "knn", "state_action"],
 ) -> tuple[Tensor, tuple[str, ...]]:
     """Visits [L, W], from the grid or from the neighbours, and remarks for the report."""
     by_cell = grid.counted(visits)
-    if how == "grid" or nearby.near is None:
+    if how in ("grid", "state_action") or nearby.near is None:
         return by_cell, ()
     useless = grid.useless(visits) | (how == "knn")
     if not bool(useless.any()):

@@ -31,7 +31,7 @@ def move(snapshot: Snapshot, columns: Columns, flagged: Tensor, keys: Tensor) ->
 
     columns: with the new c and utility; flagged bool[L, W]: contradicted; keys float32[L, W]: random keys for new
     crystals. Demotions come first, then promotions, over several levels at once; then the streaks of contradicted
-    crystals; then capacity, crystal first. Algorithm 1 does the same, but has no way back from crystal.
+    crystals; then capacity, crystal first. Algorithm 1 has no way back from crystal, and bounds only liquid.
     """
     old, due, params = snapshot.phase, snapshot.due, snapshot.shared.params
     none = torch.zeros(len(old), dtype=torch.int64, device=old.device)

@@ -17,6 +17,19 @@ from crystalrl.memory.crystal.summary import idle
 from crystalrl.memory.sampling.priority import annealed
 
 BINS = 10
+_PHASES = PHASES[1:]
+NAMES = (
+    *_PHASES,
+    *(f"{phase}_share" for phase in _PHASES),
+    *(f"{moment}_{phase}" for moment in ("c_mean", "c_variance") for phase in _PHASES),
+    *("utility", "error"),
+    *("to_glass", "to_crystal", "to_liquid", "melted"),
+    *("streak_evicted", "crystal_dropped", "glass_evicted", "liquid_evicted", "refused"),
+    *("contradicted", "suspicion"),
+    *(f"{weight}_{phase}" for weight in ("td_weight", "anchor_weight") for phase in _PHASES),
+    *("contexts", "at_one", "clipped", "epsilon", "delta_r", "time_step", "evaluated"),
+)
+"""All names in `Consolidation.values`; stored tables have a column for each, whatever the memory."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +49,7 @@ class Consolidation:
     td_weight_…, anchor_weight_…               share of a batch's TD and anchor loss weight carried by each phase
     contexts                                   effective number of contexts among crystals (1/Σp²; NaN: no ids)
     at_one                                     share of experiences at c = 1
-    clipped                                    share of |δ| clipped when scaled
+    clipped                                    share of |δ| clipped when scaled; with scale="raw", above 1
     epsilon, delta_r                           distance and reward difference used by the rule
     time_step                                  mean Δt
     evaluated                                  experiences evaluated in this call

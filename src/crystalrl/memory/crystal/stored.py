@@ -10,6 +10,7 @@ from torch import Tensor
 from crystalrl.backends.protocols import UNLABELLED
 from crystalrl.memory.crystal.anchors import Anchors
 from crystalrl.memory.crystal.checks import memory_problems
+from crystalrl.memory.crystal.episode_boost import Episodes
 from crystalrl.memory.crystal.novelty import Grid
 from crystalrl.memory.exclusive import exclusive
 from crystalrl.memory.neighbours.features import Features
@@ -29,7 +30,7 @@ class StoredCrystals(StoredMemory, complete=False):
     features: Features
     grid: Grid
     neighbours: Neighbours
-    started: Tensor
+    episodes: Episodes
     ended: Tensor
     steps: Tensor
     consolidations: Tensor
@@ -53,14 +54,16 @@ class StoredCrystals(StoredMemory, complete=False):
 
     @exclusive
     def state_dict(self) -> dict[str, Tensor]:
-        return {**super().state_dict(), **self.neighbours.state(self.ledger.used)}
+        return {**super().state_dict(), **self.neighbours.state(self.ledger.used), **self.episodes.state()}
 
     @exclusive
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         lists = {name: tensor for name, tensor in state.items() if Neighbours.owns(name)}
         graph = self.neighbours.checked(lists, self.arena)
-        super().load_state_dict({name: tensor for name, tensor in state.items() if name not in lists})
+        rest = {name: tensor for name, tensor in state.items() if name not in lists}
+        super().load_state_dict(self.episodes.completed(rest))
         self.neighbours.fill(graph, lists)
+        self.episodes.load(state, self.arena)
         self._loads += 1
 
     @classmethod
@@ -80,6 +83,6 @@ class StoredCrystals(StoredMemory, complete=False):
         yield from memory_problems(state, clock, self.spec.envs)
 
     def _tensors(self) -> dict[str, Tensor]:
-        own = {"started": self.started, "ended": self.ended, "steps": self.steps, "turns": self.consolidations}
+        own = {"ended": self.ended, "steps": self.steps, "turns": self.consolidations} | self.episodes.tensors()
         own |= self.grid.tensors() | {f"slot.anchor.{name}": anchor for name, anchor in self.anchors.items()}
         return {**super()._tensors(), **{f"crystal.{name}": tensor for name, tensor in own.items()}}

@@ -78,15 +78,16 @@ class AllPairs:
 
     def _search(self, view: View) -> Found:
         params = self.params
-        raw, successor = (self.features.states(view.fields[role]) for role in ("obs", "next_obs"))
-        mean, deviation = moments(raw, view.occupied, view.block)
-        state = (raw - mean) / deviation
+        state, successor = (self.features.states(view.fields[role]) for role in ("obs", "next_obs"))
+        if not params.raw_distance:
+            mean, deviation = moments(state, view.occupied, view.block)
+            state, successor = (state - mean) / deviation, (successor - mean) / deviation
         near = None
         if needs_near(params):
-            near = nearest((successor - mean) / deviation, state, view.occupied, params.k, self.pairs)
+            near = nearest(successor, state, view.occupied, params.k, self.pairs)
         if params.interference == "none":
             return Found(near, torch.zeros_like(view.occupied), self.scales.nothing, self.scales.nothing)
-        experiences = self._experiences(view, raw if params.raw_distance else state)
+        experiences = self._experiences(view, state)
         epsilon, delta_r = self.scales.epsilon(experiences, self.pairs), self.scales.delta_r(view)
         flagged = contradicted(params.interference, experiences, epsilon, delta_r, self.pairs)
         return Found(near, flagged, epsilon, delta_r)

@@ -6,8 +6,8 @@ if they are more than δ_r apart.
 
 exists
     The paper's rule: the reward of at least one neighbour differs. The distance is that of the states plus that of the
-    actions. The rule is symmetric, so it flags new experiences as well as old ones, and the more neighbours there are,
-    the more likely one of them differs.
+    actions, and must be less than ε, not equal to it. The rule is symmetric, so it flags new experiences as well as old
+    ones, and the more neighbours there are, the more likely one of them differs.
 
 newer_majority
     Only the latest half of the newer neighbours counts, or the latest five if that is more. (All newer ones would
@@ -86,6 +86,8 @@ def contradicted(
         order = experiences.birth.argsort(-1, descending=True)
         experiences = experiences.sorted(order)
         pairs = pairs if pairs is not None and pairs.votes is not None else None
+    if rule == "exists":  # less than ε: at most the number below it
+        epsilon = torch.where(epsilon > 0, torch.nextafter(epsilon, torch.zeros_like(epsilon)), -1.0)
     examined = experiences.phase >= LOWEST_PHASE[rule]
     if pairs is not None:
         flagged = _by_kernel(pairs, rule, experiences, examined, (epsilon, delta_r))
@@ -166,10 +168,9 @@ NeighbourClass = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(lane int64[P], slot int64[P], others int64[P, T]) → bool[P, T]: to which of two classes the others belong."""
 
 
-def neighbour_class(rule: str, birth: Tensor, phase: Tensor) -> NeighbourClass | None:
-    """The two classes of neighbours that a rule compares: liquid or not, newer or not; None if there is only one."""
-    if rule == "exists":
-        return None
+def neighbour_class(rule: str, outcomes: Outcomes, delta_r: Tensor) -> NeighbourClass:
+    """The two classes of neighbours that a rule compares: liquid or not, newer or not, with another reward or not."""
+    birth, phase, reward = outcomes.birth, outcomes.phase, outcomes.reward
 
     def liquid(lane: Tensor, slot: Tensor, others: Tensor) -> Tensor:
         return phase[lane[:, None], others] == LIQUID
@@ -177,7 +178,10 @@ def neighbour_class(rule: str, birth: Tensor, phase: Tensor) -> NeighbourClass |
     def newer(lane: Tensor, slot: Tensor, others: Tensor) -> Tensor:
         return birth[lane[:, None], others] > birth[lane, slot][:, None]
 
-    return liquid if rule == "fresh_mean" else newer
+    def differing(lane: Tensor, slot: Tensor, others: Tensor) -> Tensor:
+        return (reward[lane[:, None], others] - reward[lane, slot][:, None]).abs() > delta_r[lane]
+
+    return {"fresh_mean": liquid, "newer_majority": newer, "exists": differing}[rule]
 
 
 def contradicted_in_lists(

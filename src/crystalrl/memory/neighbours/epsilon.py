@@ -47,7 +47,7 @@ class Scales:
         if "epsilon" in self._given:
             return self._given["epsilon"]
         if self.params.interference == "exists":
-            return median_spacing(experiences.state, experiences.occupied, pairs)
+            return nearest_spacing(experiences, pairs)
         return liquid_spacing(experiences, self.params.k, pairs)
 
     def epsilon_of(self, states: StateVectors, view: View, pairs: Pairs | None) -> Tensor:
@@ -60,12 +60,19 @@ class Scales:
         sampled = torch.arange(view.slots, device=counting.device) % step == 0
         first, rest = padded(counting & sampled), padded(counting & ~sampled)
         slots, real = torch.cat([first[0], rest[0]], 1), torch.cat([first[1], rest[1]], 1)
-        raw = self.params.raw_distance
+        experiences = states.experiences(slots, real)
         if all_count:
-            return median_spacing(states.compared(slots, raw), real, pairs)
-        return liquid_spacing(
-            states.experiences(slots, real, raw), self.params.k, pairs, step=1, stop=first[0].shape[1]
-        )
+            return nearest_spacing(experiences, pairs)
+        return liquid_spacing(experiences, self.params.k, pairs, step=1, stop=first[0].shape[1])
+
+
+def nearest_spacing(experiences: Experiences, pairs: Pairs | None = None) -> Tensor:
+    """float32[L, 1]: the ε below which (not at which) the median experience has its nearest one, by the distance of
+    states plus actions."""
+    given = experiences
+    median = median_spacing(given.state, given.occupied, pairs, given.action, given.discrete)
+    above = torch.nextafter(median, torch.full_like(median, torch.inf))
+    return above.clamp_min(torch.finfo(above.dtype).tiny)
 
 
 def liquid_spacing(

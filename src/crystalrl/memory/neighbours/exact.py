@@ -123,22 +123,42 @@ def nearest(queries: Tensor, vectors: Tensor, occupied: Tensor, k: int, pairs: P
     return Near(index, exists)
 
 
-def median_spacing(vectors: Tensor, occupied: Tensor, pairs: Pairs | None = None, sample: int = 2048) -> Tensor:
-    """float32[L, 1]: median distance of an occupied vector to the nearest other one, over at most `sample` of them."""
+def action_distances(rows: Tensor, columns: Tensor, discrete: bool) -> Tensor:
+    """float32[L, R, C]: distances of actions [L, R, A] and [L, C, A]; for discrete actions those of their one-hot
+    codes."""
+    if discrete:
+        return (rows != columns.transpose(1, 2)) * 2**0.5
+    return distances(rows, columns)
+
+
+def median_spacing(
+    vectors: Tensor,
+    occupied: Tensor,
+    pairs: Pairs | None = None,
+    action: Tensor | None = None,
+    discrete: bool = False,
+    sample: int = 2048,
+) -> Tensor:
+    """float32[L, 1]: median distance of an occupied vector to the nearest other one, over at most `sample` of them;
+    with action [L, N, A], the distance of the actions is added."""
     lanes, slots = occupied.shape
     rows = torch.arange(0, slots, max(1, -(-slots // sample)), device=vectors.device)
     if pairs is not None:
-        closest = pairs.nearest(vectors, vectors, occupied, rows, 1)[1][..., 0]
+        closest = pairs.nearest(
+            vectors, vectors, occupied, rows, 1, action, discrete=discrete, summed=action is not None
+        )[1][..., 0]
     else:
         parts = chunks(len(rows), lanes, slots, vectors.device)
-        closest = torch.cat([_closest(vectors, occupied, rows[part]) for part in parts], -1)
+        closest = torch.cat([_closest(vectors, occupied, rows[part], action, discrete) for part in parts], -1)
     return masked_median(closest, occupied[:, rows] & torch.isfinite(closest))
 
 
-def _closest(vectors: Tensor, occupied: Tensor, rows: Tensor) -> Tensor:
+def _closest(vectors: Tensor, occupied: Tensor, rows: Tensor, action: Tensor | None, discrete: bool) -> Tensor:
     """float32[L, R]: distance of the vectors in rows int64[R] to the nearest other occupied one."""
     number = torch.arange(vectors.shape[1], device=vectors.device)
     apart = distances(vectors[:, rows], vectors)
+    if action is not None:
+        apart = apart + action_distances(action[:, rows], action, discrete)
     return apart.masked_fill_(~occupied[:, None, :] | (rows[:, None] == number), torch.inf).amin(-1)
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.dynamics import LIQUID
-from crystalrl.memory.neighbours.exact import distances
+from crystalrl.memory.neighbours.exact import action_distances, distances
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,9 +69,7 @@ class Experiences(Outcomes):
 
     def action_distance(self, rows: slice) -> Tensor:
         """float32[L, R, N]: distance of actions; for discrete actions that of their one-hot codes."""
-        if self.discrete:
-            return (self.action[:, rows] != self.action.transpose(1, 2)) * 2**0.5
-        return distances(self.action[:, rows], self.action)
+        return action_distances(self.action[:, rows], self.action, self.discrete)
 
     def summed_distance(self, rows: slice) -> Tensor:
         """float32[L, R, N]: distance in state plus distance in action, as the paper defines it."""

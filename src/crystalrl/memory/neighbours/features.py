@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.memory.storage.spec import StorageSpec
+from crystalrl.params import CrystalParams
 from crystalrl.random import Stream, Streams, element_bits, normal_from_bits
 from crystalrl.types import Observation
 
@@ -26,15 +27,21 @@ class Features:
     projected: ClassVar[int] = 32
     """Dimensions of a projection."""
 
-    def __init__(self, spec: StorageSpec, streams: Streams, given: FeatureMap | None = None) -> None:
+    def __init__(
+        self, spec: StorageSpec, streams: Streams, given: FeatureMap | None = None, params: CrystalParams | None = None
+    ) -> None:
         self.spec, self.streams, self.given = spec, streams, given
+        self.limit = self.max_dimensions if params is None or params.project else math.inf
+        """Dimensions above which observations are projected."""
+        self.contexts = params is None or params.novelty != "state_action"
+        """Whether visits in different contexts are counted apart."""
 
     @property
     def plain(self) -> bool:
         """Whether states are compared as they are stored: not mapped, not projected, and not in half precision (which
         the loops on CPU cannot read)."""
         shape, half = self.spec.obs, self.spec.obs_dtype == torch.float16
-        small = isinstance(shape, tuple) and math.prod(shape) <= self.max_dimensions
+        small = isinstance(shape, tuple) and math.prod(shape) <= self.limit
         return self.given is None and small and not half
 
     @property
@@ -57,15 +64,17 @@ class Features:
         return state if self.discrete else torch.cat([state, fields["action"].flatten(2).to(torch.float32)], -1)
 
     def grid_codes(self, fields: Mapping[str, Any]) -> Tensor:
-        """int64[L, N]: context and discrete action."""
+        """int64[L, N]: discrete action, and context if it counts."""
         code = fields["action"] if self.discrete else torch.zeros_like(fields["reward"], dtype=torch.int64)
-        return code if fields["context"] is None else code + (fields["context"].to(torch.int64) << 20)
+        return (
+            code if fields["context"] is None or not self.contexts else code + (fields["context"].to(torch.int64) << 20)
+        )
 
     def _project(self, vectors: Tensor) -> Tensor:
         """float32[L, N, 32] along fixed random directions of each lane, which preserve distances on average; small
         vectors stay as they are."""
         size = vectors.shape[-1]
-        if size <= self.max_dimensions:
+        if size <= self.limit:
             return vectors
         element = torch.arange(size * self.projected, device=vectors.device)
         key = self.streams.keys[Stream.NEIGHBOURS].to(vectors.device)[:, None]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from crystalrl.backends import Backend
 from crystalrl.memory.neighbours.all_pairs import Found, needs_near
-from crystalrl.memory.neighbours.contradiction import contradicted_in_lists, neighbour_class
+from crystalrl.memory.neighbours.contradiction import NeighbourClass, contradicted_in_lists, neighbour_class
 from crystalrl.memory.neighbours.epsilon import Scales
 from crystalrl.memory.neighbours.exact import Near
 from crystalrl.memory.neighbours.experiences import Outcomes
@@ -42,7 +42,7 @@ class NeighbourGraph:
         spec = features.spec
         self.params, self.features, self.scales, self.backend, self.tuning = params, features, scales, backend, tuning
         self.lanes, self.capacity, self.device = spec.lanes or 1, spec.capacity, torch.device(spec.device)
-        self.states = StateVectors(features, arena)
+        self.states = StateVectors(features, arena, params.raw_distance)
         self.index = self._empty_index()
         self.rule = params.interference
         self.successor_lists = self._empty_lists(params.k + tuning.spare) if needs_near(params) else None
@@ -60,6 +60,7 @@ class NeighbourGraph:
         """Lanes that keep lists, on CPU."""
         self.has_unevaluated = torch.zeros(self.lanes, 0, dtype=torch.bool, device=self.device)
         """bool[L, W]: slots with an unevaluated experience within ε, in the current consolidation."""
+        self._classify: NeighbourClass | None = None
 
     def _empty_index(self) -> Index:
         kind = self.tuning.index
@@ -83,6 +84,11 @@ class NeighbourGraph:
         self._drop(self.active & ~lanes)
         self.active = lanes
         view = view.part(lanes, view.slots)
+        outcomes = Outcomes(
+            reward=view.fields["reward"], birth=view.birth, phase=view.phase, unevaluated=view.unevaluated
+        )
+        delta_r = self.scales.delta_r(view)
+        self._classify = None if self.rule == "none" else neighbour_class(self.rule, outcomes, delta_r)
         self._update(view)
         near = None
         if self.successor_lists is not None:
@@ -90,10 +96,7 @@ class NeighbourGraph:
             near = Near(index.clamp_min(0), index >= 0)
         if self.similar_lists is None:
             return Found(near, torch.zeros_like(view.occupied), self.scales.nothing, self.scales.nothing)
-        delta_r, lists = self.scales.delta_r(view), self.similar_lists.index[:, : view.slots]
-        outcomes = Outcomes(
-            reward=view.fields["reward"], birth=view.birth, phase=view.phase, unevaluated=view.unevaluated
-        )
+        lists = self.similar_lists.index[:, : view.slots]
         flagged = contradicted_in_lists(self.rule, lists, outcomes, delta_r, self.has_unevaluated)
         return Found(near, flagged, self.epsilon, delta_r)
 
@@ -180,8 +183,7 @@ class NeighbourGraph:
         if lists is self.successor_lists:
             lists.offer(lane, slot, candidates, self.states.successor_distance)
         else:
-            classify = neighbour_class(self.rule, view.birth, view.phase)
-            lists.offer(lane, slot, candidates, self._similarity, classify)
+            lists.offer(lane, slot, candidates, self._similarity, self._classify)
 
     def _refine(self, view: View, new: Tensor, renewed: tuple[Tensor, Tensor], trajectories: Trajectories) -> None:
         """New experiences query the index; lists that are renewed search the graph."""
@@ -272,18 +274,19 @@ class NeighbourGraph:
 
     def _similarity(self, lane: Tensor, slot: Tensor, others: Tensor) -> Tensor:
         """float32[P, T]: distance as the rule measures it; infinite beyond ε or where the rule does not compare."""
-        states, raw = self.states, self.params.raw_distance
-        far, mine = states.distance("obs", lane, slot, others, raw), lane[:, None]
+        states, mine = self.states, lane[:, None]
+        far = states.distance("obs", lane, slot, others)
         if self.features.discrete:
             other = states.column("action", mine, slot[:, None]) != states.column("action", mine, others)
             far = far + other * 2**0.5 if self.rule == "exists" else far.masked_fill(other, torch.inf)
         else:
-            actions = states.action_distance(lane, slot, others, raw)
+            actions = states.action_distance(lane, slot, others)
             far = far + actions if self.rule == "exists" else torch.maximum(far, actions)
         if self.features.spec.context and self.rule != "exists":
             other = states.column("context", mine, slot[:, None]) != states.column("context", mine, others)
             far = far.masked_fill(other, torch.inf)
-        return far.masked_fill(far > self.epsilon[lane], torch.inf)
+        beyond = torch.ge if self.rule == "exists" else torch.gt
+        return far.masked_fill(beyond(far, self.epsilon[lane]), torch.inf)
 
     @property
     def list_bytes(self) -> int:

@@ -32,10 +32,11 @@ class Neighbourhood(Found):
     features: Features
     graph: NeighbourGraph | None
     """None: no lane keeps lists."""
+    raw: bool = False
+    """Whether distances are in raw units, not in standard deviations."""
 
     def successor_distance(self, other: Tensor) -> Tensor:
-        """float32[L, W]: distance of each successor state to the state of slot other int64[L, W], in standard
-        deviations."""
+        """float32[L, W]: distance of each successor state to the state of slot other int64[L, W]."""
         if self.graph is None:
             return self._measured(other)
         listed = self.graph.states.all_successor_distances(other)
@@ -46,9 +47,10 @@ class Neighbourhood(Found):
     def _measured(self, other: Tensor) -> Tensor:
         """`successor_distance` of lanes without lists, in deviations of everything that they store now."""
         state, successor = (self.features.states(self.view.fields[role]) for role in ("obs", "next_obs"))
-        deviation = moments(state, self.view.occupied, self.view.block)[1]
-        there = state.gather(1, other[..., None].expand_as(state))
-        return ((there - successor) / deviation).square_().sum(-1).sqrt_()
+        gap = state.gather(1, other[..., None].expand_as(state)) - successor
+        if not self.raw:
+            gap = gap / moments(state, self.view.occupied, self.view.block)[1]
+        return gap.square_().sum(-1).sqrt_()
 
 
 class Neighbours:
@@ -71,7 +73,8 @@ class Neighbours:
         """The neighbours of the experiences in this view; changes the graph."""
         with full_precision():
             found = self._found(view, self._with_lists(view))
-        return Neighbourhood(**vars(found), view=view, features=self.features, graph=self.graph)
+        raw = self.params.raw_distance
+        return Neighbourhood(**vars(found), view=view, features=self.features, graph=self.graph, raw=raw)
 
     def _found(self, view: View, listed: Tensor) -> Found:
         """Results from lists in the lanes bool[L] (on CPU), from all pairs in others."""

@@ -17,7 +17,7 @@ ROLES = ("obs", "next_obs")
 
 
 class StateVectors:
-    """States, successor states and actions of experiences named by lane and slot, in standard deviations.
+    """States, successor states and actions of experiences named by lane and slot, in standard deviations, or `raw`.
 
     Mean and deviation are those of everything stored at the last `fit`. Vectors are read from `arena`; where they are
     not compared as stored (`Features.plain`), copies are kept, which `take` writes.
@@ -28,9 +28,9 @@ class StateVectors:
     sampled: ClassVar[int] = 4096
     """Slots sampled to measure the drift."""
 
-    def __init__(self, features: Features, arena: AnyArena) -> None:
+    def __init__(self, features: Features, arena: AnyArena, raw: bool = False) -> None:
         spec = features.spec
-        self.features, self.arena = features, arena
+        self.features, self.arena, self.raw = features, arena, raw
         self.lanes, self.slots, device = spec.lanes or 1, spec.capacity, torch.device(spec.device)
         self.size = features.states(arena.unpack(arena.rows[:, :1])["obs"]).shape[-1]
         shape = (self.lanes, self.slots, self.size)
@@ -86,30 +86,33 @@ class StateVectors:
         return column.index_select(0, self.arena.position(lane, slot)).flatten(1).to(torch.float32)
 
     def vectors(self, role: str, slots: Tensor) -> Tensor:
-        """float32[L, M, D] of slots int64[L, M], standardised."""
-        return (self._raw(role, slots) - self.mean) / self.deviation
+        """float32[L, M, D] of slots int64[L, M], as they are compared."""
+        vectors = self._raw(role, slots)
+        return vectors if self.raw else (vectors - self.mean) / self.deviation
 
     def of_lane(self, role: str, lane: int, slots: Tensor) -> Tensor:
-        """float32[P, D] of slots int64[P] of one lane, standardised."""
-        return (self._gathered(role, torch.full_like(slots, lane), slots) - self.mean[lane]) / self.deviation[lane]
+        """float32[P, D] of slots int64[P] of one lane, as they are compared."""
+        vectors = self._gathered(role, torch.full_like(slots, lane), slots)
+        return vectors if self.raw else (vectors - self.mean[lane]) / self.deviation[lane]
 
     def space(self, role: str, lane: int) -> tuple[Any, Any, Any]:
-        """NumPy views of one lane, on CPU: (successor) states [N, D], states [N, D], and 1/deviations float32[D]."""
-        scale = (1 / self.deviation[lane, 0]).numpy()
+        """NumPy views of one lane, on CPU: (successor) states [N, D], states [N, D], and the factors float32[D] of the
+        coordinates."""
+        scale = torch.ones_like(self.deviation[lane, 0]) if self.raw else 1 / self.deviation[lane, 0]
         if self.copies:
             points, states = (self.copies[name][lane].numpy() for name in (role, "obs"))
-            return points, states, scale
+            return points, states, scale.numpy()
         place = torch.tensor([[lane], [0]], device="cpu")
         first = int(self.arena.position(*place))
         rows = slice(first, first + self.slots)
         points, states = (self.arena.columns[name].flatten(1)[rows].numpy() for name in (role, "obs"))
-        return points, states, scale
+        return points, states, scale.numpy()
 
-    def distance(self, role: str, lane: Tensor, one: Tensor, other: Tensor, raw: bool = False) -> Tensor:
+    def distance(self, role: str, lane: Tensor, one: Tensor, other: Tensor) -> Tensor:
         """float32[P, T]: distance of the state (or successor state) of slot one [P] to the states of other [P, T]."""
         theirs = self._gathered("obs", lane.repeat_interleave(other.shape[1]), other.reshape(-1))
         gap = theirs.view(*other.shape, self.size) - self._gathered(role, lane, one)[:, None]
-        return (gap if raw else gap / self.deviation[lane]).square_().sum(-1).sqrt_()
+        return (gap if self.raw else gap / self.deviation[lane]).square_().sum(-1).sqrt_()
 
     def successor_distance(self, lane: Tensor, one: Tensor, other: Tensor) -> Tensor:
         """float32[P, T]: distance of the successor state of slot one [P] to the states of other [P, T]."""
@@ -123,33 +126,28 @@ class StateVectors:
             far[part] = self.successor_distance(part // width, part % width, other.flatten()[part, None])[:, 0]
         return far.view(lanes, width)
 
-    def action_distance(self, lane: Tensor, one: Tensor, other: Tensor, raw: bool) -> Tensor:
+    def action_distance(self, lane: Tensor, one: Tensor, other: Tensor) -> Tensor:
         """float32[P, T]: distance of box actions."""
         column = self.arena.columns["action"]
         mine = column.index_select(0, self.arena.position(lane, one)).flatten(1).to(torch.float32)
         at = self.arena.position(lane.repeat_interleave(other.shape[1]), other.reshape(-1))
         gap = column.index_select(0, at).view(*other.shape, mine.shape[1]).to(torch.float32) - mine[:, None]
-        return (gap if raw else gap / self.action_deviation[lane]).square_().sum(-1).sqrt_()
+        return (gap if self.raw else gap / self.action_deviation[lane]).square_().sum(-1).sqrt_()
 
     def column(self, name: str, lane: Tensor, slot: Tensor) -> Tensor:
         """A column of the arena, such as action, at pairs (lane, slot) of any one shape."""
         at = self.arena.position(lane.expand(slot.shape).reshape(-1), slot.reshape(-1))
         return self.arena.columns[name].index_select(0, at).view(slot.shape)
 
-    def compared(self, slots: Tensor, raw: bool) -> Tensor:
-        """float32[L, M, D]: states of slots int64[L, M] in the units of the rule: standardised, or as stored."""
-        state = self.vectors("obs", slots)
-        return state * self.deviation if raw else state
-
-    def experiences(self, slots: Tensor, real: Tensor, raw: bool) -> Experiences:
+    def experiences(self, slots: Tensor, real: Tensor) -> Experiences:
         """The experiences in slots int64[L, M] as liquid ones, to be compared; empty where not real. Rewards are not
         read."""
         lane = torch.arange(self.lanes, device=slots.device)[:, None].expand_as(slots)
         at = self.arena.position(lane.reshape(-1), slots.reshape(-1))
         action = self.arena.columns["action"].index_select(0, at).view(*slots.shape, -1).to(torch.float32)
-        if not (self.features.discrete or raw):
+        if not (self.features.discrete or self.raw):
             action = action / self.action_deviation
-        state = self.compared(slots, raw)
+        state = self.vectors("obs", slots)
         return Experiences(
             state=state,
             action=action,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -15,8 +16,14 @@ class BatchStrata:
     the tensors in place, because a recorded CUDA graph reads them.
     """
 
-    def __init__(self, shares: tuple[float, float, float], split: str, limit: float | None = None) -> None:
-        self._shares, self._split, self._limit = shares, split, limit
+    def __init__(
+        self,
+        shares: tuple[float, float, float],
+        split: str,
+        limit: float | None = None,
+        importance: Literal["phase", "memory"] = "phase",
+    ) -> None:
+        self._shares, self._split, self._limit, self._importance = shares, split, limit, importance
         self._by_size: dict[int, Tensor] = {}
         self.scarce = True
         """Whether one more liquid experience may change a batch, so that `refresh` is needed."""
@@ -39,6 +46,17 @@ class BatchStrata:
         """float64[L, 3]: how the largest batch drawn so far (before the first, one of 256) is shared."""
         size = max(self._by_size, default=256)
         return quotas(self._shares, self._split, size, filled, self._limit) / size
+
+    def counts(self, strata: Tensor, filled: Tensor) -> Tensor:
+        """float64[L, 3]: n of the importance weights (n·p)^(−β), p the share of a draw weight in its phase.
+
+        phase: the experiences of the phase, filled float64[L, 3]. memory: all of them, times the phase's share of the
+        batch, strata uint8[L, B]: then n·p = N·P, with P the share of an experience in the whole batch.
+        """
+        if self._importance == "phase":
+            return filled
+        phase = torch.arange(filled.shape[1], device=strata.device)
+        return filled.sum(-1, keepdim=True) * (strata[..., None] == phase).to(torch.float64).mean(1)
 
     def _places(self, size: int, filled: Tensor) -> Tensor:
         upper = quotas(self._shares, self._split, size, filled, self._limit).cumsum(-1)

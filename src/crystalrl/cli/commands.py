@@ -1,0 +1,231 @@
+"""The commands and what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+
+from crystalrl.cli import theory
+from crystalrl.cli.errors import RunError
+from crystalrl.cli.parsing import parsed, take_sections
+from crystalrl.cli.progress import ProgressDisplay
+from crystalrl.cli.terminal import draw_figure, show_forecast, show_report, show_tuning
+from crystalrl.report import markdown
+from crystalrl.study import registry
+from crystalrl.study.definition import Table, load_study, pick, study_names, table_from
+from crystalrl.study.execution import Execution, best_device
+from crystalrl.study.plan import Group, plan
+from crystalrl.study.spec import RunFields, RunSpec, read_toml
+from crystalrl.study.store import Store, result_folders, scored_folders
+from crystalrl.study.tuning import load_search
+
+
+@dataclass(frozen=True)
+class Run:
+    """Train on one suite; listed values and seeds are trained together, as lanes.
+
+    Settings of the memory, the method and the agent: --params.NAME, --method-params.NAME, --agent-params.NAME. Several
+    values, separated by commas, are all run.
+    """
+
+    spec: tyro.conf.OmitArgPrefixes[RunFields]
+    out: Path = Path("runs/run")
+    """Folder for the results; an interrupted run continues there."""
+    execution: tyro.conf.OmitArgPrefixes[Execution] = field(default_factory=Execution)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Run a study: a built-in one, or a .toml file."""
+
+    name: tyro.conf.Positional[str]
+    tables: str = ""
+    """Tables to run, separated by commas; empty: all."""
+    out: Path = Path("")
+    """Folder for the results; empty: runs/NAME."""
+    dry_run: bool = False
+    """Only print the cost: cells, steps and hours, from speeds measured on this machine."""
+    execution: tyro.conf.OmitArgPrefixes[Execution] = field(default_factory=Execution)
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Continue interrupted runs in a folder of results, or in all results folders below it."""
+
+    folder: tyro.conf.Positional[Path]
+    execution: tyro.conf.OmitArgPrefixes[Execution] = field(default_factory=Execution)
+
+
+@dataclass(frozen=True)
+class Tune:
+    """Tune the rows of a .toml file with Optuna, with equal numbers of trials, on seeds that are never reported."""
+
+    file: tyro.conf.Positional[Path]
+    out: Path = Path("")
+    """Folder for the trials; empty: runs/NAME. Interrupted tuning continues there."""
+    device: str = ""
+    """cpu or cuda; empty: cuda if available."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Render stored results: tables in the terminal, everything in report.html.
+
+    Parts that were stored without pyarrow (.npz) are converted to parquet.
+    """
+
+    folder: tyro.conf.Positional[Path]
+    docs: Path = Path("")
+    """Also write the tables of all results below the folder to this markdown file."""
+    figure: Path = Path("")
+    """Also draw the average performance of all rows to this .svg file; for a single results folder."""
+
+
+@dataclass(frozen=True)
+class List:
+    """List all suites, memories, methods, agents, presets and studies."""
+
+
+@dataclass(frozen=True)
+class Theory:
+    """The law of crystallization: show it, design a memory, check claims of the paper (`crystalrl theory --help`)."""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Train seven configurations on four tasks in a few minutes, then print a table and write a report page."""
+
+    out: Path = Path("runs/demo")
+    """Folder for the results; an interrupted demo continues there."""
+
+
+Command = (
+    Annotated[Run, tyro.conf.subcommand("run")]
+    | Annotated[Study, tyro.conf.subcommand("study")]
+    | Annotated[Resume, tyro.conf.subcommand("resume")]
+    | Annotated[Tune, tyro.conf.subcommand("tune")]
+    | Annotated[Report, tyro.conf.subcommand("report")]
+    | Annotated[List, tyro.conf.subcommand("list")]
+    | Annotated[Theory, tyro.conf.subcommand("theory")]
+    | Annotated[Demo, tyro.conf.subcommand("demo")]
+)
+
+
+def run_command(words: Sequence[str], console: Console | None = None) -> None:
+    """Run the command that the words of a command line describe."""
+    console = console or Console()
+    if words[:1] == ["theory"]:
+        theory.run_command(words[1:], console)
+        return
+    rest, sections = take_sections(words)
+    _dispatch(parsed(Command, rest), sections, console)
+
+
+def _dispatch(command: object, sections: Mapping[str, Any], console: Console) -> None:
+    if any(sections.values()) and not isinstance(command, Run):
+        raise ValueError("settings such as --params.NAME belong to `crystalrl run`")
+    match command:
+        case Run(given, out, execution):
+            spec = RunSpec(**{**vars(given), **sections})
+            registry.check(spec)
+            name = spec.memory if spec.method == "none" else f"{spec.memory}+{spec.method}"
+            _run_tables({out: Table("", {spec.preset or name: spec})}, execution, console)
+        case Study(name, tables, out, dry_run, execution):
+            folder = out if out.name else Path("runs") / Path(name).stem
+            found = {folder / key: table for key, table in pick(load_study(name), tables).items()}
+            if dry_run:
+                show_forecast(found, execution.device or best_device(), console)
+            else:
+                _run_tables(found, execution, console)
+        case Resume(folder, execution):
+            stored = {inner: table_from(read_toml(inner / "spec.toml")) for inner in result_folders(folder)}
+            _run_tables(stored, execution, console)
+        case Tune(file, out, device):
+            folder = out if out.name else Path("runs") / file.stem
+            show_tuning(load_search(file), folder, device or best_device(), console)
+        case Report(folder, docs, figure):
+            show_report(folder, console)
+            if docs.name:
+                written = f"crystalrl report {folder} --docs {docs}"
+                console.print(f"Tables: {markdown.write_page(scored_folders(folder), docs, written)}", highlight=False)
+            if figure.name:
+                draw_figure(folder, figure, console)
+        case List():
+            _list(console)
+        case Demo(out):
+            _demo(out, console)
+
+
+def _run_tables(tables: Mapping[Path, Table], execution: Execution, console: Console) -> None:
+    """Train all tables and report each. All stores are created first, so that `resume` finds every table."""
+    plans = {folder: plan(table.runs()) for folder, table in tables.items()}
+    stores = {folder: Store(folder, table.to_toml()) for folder, table in tables.items()}
+    try:
+        for folder, groups in plans.items():
+            with ProgressDisplay(groups, console) as display:
+                _train(groups, stores[folder], execution, display)
+            if any(stores[folder].has(group.key) for group in groups):
+                show_report(folder, console)
+    except (ValueError, OSError):  # nothing of these tables was trained: a corrected command may use their folders
+        for store in stores.values():
+            store.remove_if_new()
+        raise
+    failed = [one["what"] for store in stores.values() for one in store.failures()]
+    for what in failed:
+        console.print(f"[red]failed[/red] {escape(what)}", highlight=False, soft_wrap=True)
+    if failed:
+        raise SystemExit(1)
+
+
+def _train(groups: Sequence[Group], store: Store, execution: Execution, display: ProgressDisplay) -> None:
+    """Train what is not stored yet. An error before the first event is one of the input, any later one of the run."""
+    begun = False
+    try:
+        for number, event in execution.events(groups, store):
+            begun = True
+            display.show(number, event)
+    except Exception as error:
+        if not begun:
+            raise
+        what = f"{type(error).__name__}: {error}"
+        kept = f"what is stored is kept, and `crystalrl resume {store.folder}` continues (--debug shows where)"
+        raise RunError(f"run failed: {what}; {kept}") from error
+
+
+def _list(console: Console) -> None:
+    kinds = {"memories": registry.MEMORIES, "methods": registry.METHODS, "agents": registry.AGENTS}
+    sections = {"suites": registry.SUITES, **{k: {n: e.about for n, e in v.items()} for k, v in kinds.items()}}  # type: ignore[attr-defined]
+    sections["presets of the crystal memory"] = registry.presets()
+    sections["studies"] = {name: _about(load_study(name)) for name in study_names()}
+    for title, entries in sections.items():
+        console.print(f"[bold]{title}[/bold]")
+        for name, about in entries.items():
+            console.print(f"  {name:18} {about}", highlight=False, soft_wrap=True)
+
+
+def _about(tables: Mapping[str, Table]) -> str:
+    """A study in one line: its title, or the names of its tables."""
+    return tables[""].title if "" in tables else f"tables {', '.join(tables)}"
+
+
+def _demo(out: Path, console: Console) -> None:
+    (table,) = load_study("demo").values()
+    _run_tables({out: table}, Execution("cpu"), console)
+    console.print(OWN_AGENT, highlight=False, soft_wrap=True)
+
+
+OWN_AGENT = """
+With your own agent:
+  memory = CrystalMemory(100_000, obs=(4,), action=2, anchor={"q": (2,)})
+  memory.add(Transition(obs, action, reward, next_obs, terminated, truncated))
+  batch = memory.sample(64)
+  loss = (batch.weight * td_error**2).mean() + anchor_loss(q, batch.anchor["q"])
+  memory.update(batch, td_error)
+  if memory.due: memory.consolidate(evaluate)
+The README has the whole program. More seeds, tasks and configurations: `crystalrl run --help`, `crystalrl list`."""

@@ -1,0 +1,32 @@
+"""How a command ends if something goes wrong: one message on stderr, and an exit status."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+INVALID, FAILED, INTERRUPTED = 2, 1, 130
+"""Exit statuses: invalid input, a run that failed, Ctrl-C."""
+
+
+class RunError(Exception):
+    """A run that failed after it had begun. The message says what is kept."""
+
+
+def end(error: BaseException, debug: bool) -> SystemExit:
+    """Print what went wrong, after the traceback if `debug`; the exit to raise."""
+    if debug:
+        traceback.print_exception(error)
+    message, status = _ending(error)
+    print(f"crystalrl: {message}", file=sys.stderr)
+    return SystemExit(status)
+
+
+def _ending(error: BaseException) -> tuple[str, int]:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted. Results so far are kept: `crystalrl resume FOLDER` continues.", INTERRUPTED
+    if isinstance(error, RunError):
+        return str(error), FAILED
+    if isinstance(error, (ValueError, OSError, ModuleNotFoundError)):
+        return str(error), INVALID
+    return f"{type(error).__name__}: {error} (--debug shows where)", FAILED

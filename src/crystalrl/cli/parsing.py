@@ -1,0 +1,68 @@
+"""From the words of a command line to options."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from contextlib import redirect_stderr
+from typing import Any
+
+import tyro
+
+from crystalrl.study.spec import SECTIONS, Value
+
+DESCRIPTION = """Continual reinforcement learning: train, compare, report.
+
+crystalrl --version prints the version; --debug, with any command, shows where an error was raised.
+"""
+
+
+def parsed(options: Any, words: Sequence[str], program: str = "crystalrl", description: str = DESCRIPTION) -> Any:
+    """The chosen options. Invalid words are a ValueError; `--help` prints and exits."""
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            return tyro.cli(options, prog=program, description=description, args=list(words))
+    except SystemExit as ended:
+        if not ended.code:
+            raise
+        raise ValueError(unboxed(said.getvalue())) from None
+
+
+def unboxed(text: str) -> str:
+    """A message without the frame that tyro draws around it."""
+    inside = [line.strip().strip("│╭╮╰╯").rstrip() for line in text.splitlines()]
+    kept = [line.removeprefix(" ") for line in inside if "──" not in line]
+    return "\n".join(kept).strip()
+
+
+def take_sections(arguments: Sequence[str]) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """Split off `--params.NAME VALUE` and the other sections: the remaining words, and section → name → value(s)."""
+    rest: list[str] = []
+    sections: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    words = iter(arguments)
+    for word in words:
+        option, given, value = word.partition("=")
+        section, _, name = option.removeprefix("--").replace("-", "_").partition(".")
+        if not (word.startswith("--") and section in sections and name):
+            rest.append(word)
+            continue
+        sections[section][name] = parse_choice(value if given else next(words, ""))
+    return rest, sections
+
+
+def parse_choice(given: str) -> Value | list[Value]:
+    """A number, a boolean, a word, or several of them separated by commas."""
+    values = [_parse(part) for part in given.split(",")]
+    return values if len(values) > 1 else values[0]
+
+
+def _parse(word: str) -> Value:
+    if word.lower() in ("true", "false"):
+        return word.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    return word

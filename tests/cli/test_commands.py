@@ -1,0 +1,100 @@
+"""What the commands do and leave behind."""
+
+from pathlib import Path
+
+import pytest
+
+from crystalrl import cli
+from crystalrl.cli.commands import Demo
+from crystalrl.study.definition import load_study
+from crystalrl.study.run import Trainer
+
+TINY = ["--steps", "80", "--capacity", "64", "--batch", "16", "--episodes", "2", "--points", "1"]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_run_ends_with_a_table_and_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["run", "nav-2", *TINY, "--seeds", "0:2", "--method", "ewc", "--method-params.strength", "1,10"])
+    said = capsys.readouterr().out
+    assert "strength=1" in said
+    assert Path("runs/run/report.html").read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cartpole-3 --agent dqn --seeds 0:2",
+        "pendulum-3 --agent sac --seeds 0:2 --agent-params.width 16 --agent-params.learning-rate 1e-3,1e-4",
+        "mountaincar-2-hidden --agent td3 --memory crystal --preset anchored --agent-params.width 16",
+        "minatar-breakout --agent rainbow --memory prioritized --method ewc --agent-params.width 16",
+    ],
+)
+def test_every_agent_runs_a_suite_to_a_report(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["run", *line.split(), *TINY, "--device", "cpu"])
+    assert "Full report" in capsys.readouterr().out
+
+
+def test_a_refused_agent_leaves_no_folder_behind_that_refuses_the_corrected_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["run", "pendulum-2", *TINY, "--device", "cpu"])
+    assert "agent: wanted one for box actions (1,), such as sac" in capsys.readouterr().err
+    assert not Path("runs/run").exists()
+    cli.main(["run", "nav-1", *TINY, "--device", "cpu"])
+    assert "Full report" in capsys.readouterr().out
+
+
+def test_the_list_names_every_study_memory_and_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["list"])
+    said = capsys.readouterr().out
+    suites = ("nav-N-redefined", "cartpole[-N]", "pendulum[-N]", "minatar-5")
+    for name in (*suites, "sac", "td3", "rainbow", "reservoir", "distill", "anchored", "nav-evidence", "demo"):
+        assert f"  {name}" in said
+
+
+TWO = """
+[tables.one]
+rows.VR = { suite = "nav-1", steps = 80, capacity = 64, batch = 16, episodes = 2, points = 1 }
+[tables.two]
+rows.PER = { suite = "nav-1", steps = 80, capacity = 64, batch = 16, episodes = 2, points = 1, memory = "prioritized" }
+"""
+
+
+def test_an_interrupted_study_is_reported_so_far_and_resumed_to_its_last_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("two.toml").write_text(TWO)
+    begin = Trainer.begin
+
+    def interrupted(self: Trainer, stage: int) -> None:
+        if self.spec.memory == "prioritized":
+            raise KeyboardInterrupt
+        begin(self, stage)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "begin", interrupted)
+        with pytest.raises(SystemExit, match="130"):
+            cli.main(["study", "two.toml"])
+    capsys.readouterr()
+    cli.main(["report", "runs/two"])
+    assert "runs/two/one/report.html" in capsys.readouterr().out
+    cli.main(["resume", "runs/two"])
+    assert "runs/two/two/report.html" in capsys.readouterr().out
+
+
+def test_nothing_to_resume_is_an_error_that_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["resume", "runs"])
+    assert "runs: wanted a folder of results, found no spec.toml" in capsys.readouterr().err
+
+
+def test_the_demo_runs_as_many_configurations_as_its_help_and_the_readme_say() -> None:
+    (table,) = load_study("demo").values()
+    word = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")[len(table.rows)]
+    assert f"Train {word} configurations on four tasks" in str(Demo.__doc__)
+    assert f"then {word} methods learn four tasks" in (Path(__file__).parents[2] / "README.md").read_text()

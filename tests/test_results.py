@@ -1,0 +1,49 @@
+"""Stored results as DataFrames."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from crystalrl import results
+from tests.made_up_results import MEANS, write_results
+
+
+def test_the_tables_of_a_folder_are_dataframes_with_the_stored_columns(tmp_path: Path) -> None:
+    tables = results.load(write_results(tmp_path / "out"))
+    assert list(tables) == ["scores", "curves", "memory"]
+    scores = tables["scores"]
+    assert list(scores.columns) == ["cell", "method", "seed", "after", "task", "score"]
+    final = scores[(scores["after"] == 2) & (scores["seed"] < 1000)].groupby("cell")["score"].mean()
+    for cell, (mean, _) in MEANS.items():
+        assert final[cell] == pytest.approx(mean + 0.01, abs=1e-6)
+    assert tables["memory"].query("cell == 'anchored' and step == 200")["crystal"].tolist() == [2.0] * 3
+
+
+def test_pandas_alone_reads_the_same_columns(tmp_path: Path) -> None:
+    folder = write_results(tmp_path / "out")
+    for name, table in results.load(folder).items():
+        pd.testing.assert_frame_equal(pd.read_parquet(folder / f"{name}.parquet"), table, check_dtype=False)
+
+
+def test_several_results_folders_are_joined_and_a_missing_table_is_left_out(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        shutil.rmtree(write_results(tmp_path / name) / "memory.parquet")
+    tables = results.load(tmp_path)
+    assert list(tables) == ["scores", "curves"]
+    alone = results.load(tmp_path / "one")["scores"]
+    assert tables["scores"]["table"].tolist() == np.repeat(["one", "two"], len(alone)).tolist()
+    assert len(tables["scores"]) == 2 * len(alone)
+
+
+def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="wanted a folder of results"):
+        results.load(tmp_path)
+
+
+def test_published_results_of_an_earlier_version_are_read() -> None:
+    tables = results.load(Path(__file__).parents[1] / "results" / "nav-evidence")
+    assert set(tables["scores"]["table"]) >= {"eight", "redefined"}
+    assert tables["scores"]["score"].between(0, 1).all()
