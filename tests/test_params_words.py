@@ -142,6 +142,22 @@ def test_an_experience_that_is_overwritten_is_not_promised_to_crystallize() -> N
     assert "becomes crystal after" not in text
 
 
+def test_slots_that_stay_empty_are_predicted() -> None:
+    """With a short unit of time nearly all crystallize, and the full crystal store drops them."""
+    params = quick(time_unit=4, every=20)
+    memory = CrystalMemory(400, obs=(1,), action=2, params=params, envs=2)
+    no, action = torch.zeros(2, dtype=torch.bool), torch.zeros(2, dtype=torch.int64)
+    levels = (np.arange(1600) * 0.618034 % 1.0).astype(np.float32)
+    for obs in torch.as_tensor(levels).view(-1, 2, 1):
+        memory.add(Transition(obs, action, obs[:, 0], obs, no, no))
+        if memory.due:
+            memory.consolidate(lambda batch: batch.obs[..., 0])
+    seen = Outlook.of(params, 400, 0.5).seen
+    assert len(memory) / 400 == pytest.approx(seen.used, abs=0.05)
+    assert f"{1 - seen.used:.0%} of the slots stay empty: nearly all crystallize" in params.describe(400)
+    assert "stay empty" not in quick().describe(400)
+
+
 def test_the_default_is_described_with_its_settings() -> None:
     """U = .5, α = .2: ln(1/.7)/.1 = 3.57 units of 2,000 steps to glass, 12.04 to crystal, plus half an interval."""
     text = CrystalParams().describe(100_000)

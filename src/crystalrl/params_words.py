@@ -18,6 +18,10 @@ SURE = 0.98
 """Share of the followed experiences from which on all are said to do the same."""
 
 
+WASTE = 0.8
+"""Share of the slots in use below which a warning is due."""
+
+
 def describe(
     params: Any,
     slots: int,
@@ -166,7 +170,12 @@ class Outlook:
         if self.seen.full_after is not None:
             then = "it admits no more" if self.params.overflow == "frozen" else "it is a random sample of all crystals"
             lines.append(f"The crystal store is full after about {self._time(self.seen.full_after)}; then {then}.")
-        elif crystal == 0:
+        if self.params.borrow and self.seen.used < WASTE:
+            empty = f"{1 - self.seen.used:.0%} of the slots stay empty"
+            lines.append(
+                f"{empty}: nearly all crystallize, and the crystal store drops them. A longer time_unit helps."
+            )
+        if crystal == 0:
             lines.append("No crystal forms: use more slots, a larger alpha, or consolidate more often.")
         return lines
 

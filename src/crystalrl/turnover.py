@@ -113,6 +113,11 @@ class Turnover:
         return interval - cycles * self.cycle, cycles * self.cycle * self.interval
 
     @property
+    def used(self) -> float:
+        """In the long run: share of the slots that are in use after a consolidation."""
+        return float(self.counts[-self.cycle :].sum(-1).mean())
+
+    @property
     def shares(self) -> tuple[float, float]:
         """In the long run: share of the experiences that becomes glass, and crystal."""
         glass, crystal = self.formed[-self.cycle :].mean(0)

@@ -74,6 +74,9 @@ def test_requirements_that_cannot_be_met_are_named_with_what_would_help() -> Non
     assert recommend(Tasks(slots=1600, task=20_000, tasks=16, crystals=50)).notes == ()
     slow = recommend(Tasks(slots=2000, task=20_000, melts_within=100)).notes
     assert slow == ("melting takes a consolidation, 200 steps: set `every` to 100",)
+    large = recommend(Tasks(slots=1_000_000, task=1_000_000))
+    assert large.notes == ("41% of the slots stay empty, since nearly all crystallize: a longer time_unit helps",)
+    assert recommend(Tasks(slots=1_000_000, task=1_000_000), time_unit=40_000).notes == ()
     late = recommend(Tasks(slots=2000, task=100, crystals=1)).notes
     assert late[0].startswith("crystals form after")
     none = recommend(Tasks(slots=100, task=2000, tasks=2, crystals=1), every=400, time_unit=400).notes

@@ -9,6 +9,7 @@ from typing import Any
 from crystalrl.fates import fates
 from crystalrl.params import CrystalParams
 from crystalrl.params_checks import floats
+from crystalrl.params_words import WASTE
 from crystalrl.theory.rates import non_negative
 from crystalrl.turnover import Climb, Turnover, turnover
 
@@ -60,6 +61,8 @@ class Recommended:
     """Crystals of the last task then: fewer, since its last experiences are not crystals yet."""
     melting: float
     """Steps of permanent contradiction until a crystal of c = 1 becomes glass; ∞: never."""
+    used: float
+    """Share of the slots that are in use in the long run."""
     notes: tuple[str, ...]
     """Requirements that are not met, and what would help."""
 
@@ -118,6 +121,7 @@ def _implied(needs: Tasks, params: CrystalParams, seen: Turnover, time: float) -
         formed=share * needs.task,
         remaining=kept * share * needs.task,
         remaining_of_last=kept * share * max(0.0, needs.task - delay),
+        used=seen.used,
         melting=float(climb.turns(_edge(params), 1.0, start=1.0)) * interval,
         notes=(),
     )
@@ -135,6 +139,10 @@ def _notes(needs: Tasks, plan: Recommended, store: int) -> tuple[str, ...]:
     if plan.remaining < needs.crystals:
         few = f"{plan.remaining:,.0f} crystals remain per task, {needs.crystals:,} are required"
         notes.append(f"{few}: use {_slots_for(needs, store):,} slots" if store < needs.crystals * needs.tasks else few)
+    if plan.used < WASTE:
+        notes.append(
+            f"{1 - plan.used:.0%} of the slots stay empty, since nearly all crystallize: a longer time_unit helps"
+        )
     if needs.melts_within is not None and plan.melting > needs.melts_within:
         notes.append(f"melting takes a consolidation, {plan.melting:,.0f} steps: set `every` to {needs.melts_within:,}")
     return tuple(notes)

@@ -101,20 +101,20 @@ def _recommended() -> str:
         "2,000 environment steps, with one consolidation each.\n\n"
         "What this means in steps, for utilities spread evenly over [0, 1], without interference and with settled "
         "outputs. The smaller the memory for its unit of time, the fewer experiences crystallize, the most useful "
-        "ones: the others are overwritten, or evicted when glass is full.\n\n" + _by_slots()
+        "ones: the others are overwritten, or evicted when glass is full. In a very large memory nearly all "
+        "crystallize, and what the crystal store drops leaves slots empty; a longer `time_unit` helps.\n\n"
+        + _by_slots()
     )
 
 
 def _by_slots() -> str:
-    rows = [
-        "| slots | steps per unit | become crystal | after steps | crystal store full after |",
-        "|---|" + "---|" * 4,
-    ]
+    heads = ("slots", "steps per unit", "become crystal", "after steps", "store full after", "slots used")
+    rows = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for slots in (500, 1000, 2000, 10_000, 100_000, 1_000_000):
         plan = recommend(Tasks(slots=slots, task=10**9))
         full = f"{plan.full_after:,.0f}" if plan.full_after else "–"
-        row = f"| {slots:,} | {plan.time_unit:,} | {plan.promoted:.0%} | {plan.steps_to_crystal:,.0f} | {full} |"
-        rows.append(row)
+        times = f"{plan.promoted:.0%} | {plan.steps_to_crystal:,.0f} | {full}"
+        rows.append(f"| {slots:,} | {plan.time_unit:,} | {times} | {plan.used:.0%} |")
     return "\n".join(rows)
 
 
