@@ -31,7 +31,9 @@ class Observed:
     """Mean times; loss is before crystal. NaN: it did not happen."""
 
 
-def observe(params: CrystalParams, slots: int, utility: float, until: int, window: tuple[int, int]) -> Observed:
+def observe(
+    params: CrystalParams, slots: int, utility: float, until: int, window: tuple[int, int], episode: int = 10**9
+) -> Observed:
     """Feed a memory until so many steps; experiences near the utility count if they arrive within the window."""
     memory = CrystalMemory(slots, obs=(1,), action=2, params=params, envs=ENVS)
     level = np.random.default_rng(0).permutation((np.arange(until) + 0.5) / until)
@@ -40,10 +42,11 @@ def observe(params: CrystalParams, slots: int, utility: float, until: int, windo
     """Number of the experience in each slot; `until`: none."""
     first = np.full((3, until + 1), np.inf)
     """Per experience: when it was first seen as glass, as crystal, and no more."""
-    flags, action = torch.zeros(ENVS, dtype=torch.bool), torch.zeros(ENVS, dtype=torch.int64)
+    action = torch.zeros(ENVS, dtype=torch.int64)
     for now in range(ENVS, until + 1, ENVS):
         obs = torch.as_tensor(error[now - ENVS : now, None])
-        slots_written = memory.add(Transition(obs, action, obs[:, 0], obs, flags, flags))
+        flags = torch.full((ENVS,), now % episode == 0)
+        slots_written = memory.add(Transition(obs, action, obs[:, 0], obs, flags, flags & False))
         first[2, owner[slots_written]] = now
         owner[slots_written] = np.arange(now - ENVS, now)
         if memory.due:
@@ -98,6 +101,15 @@ def test_a_running_memory_does_what_is_predicted(case: str) -> None:
     for measured, what in ((seen.to_glass, "glass"), (seen.to_crystal, "crystal"), (seen.to_loss, "lost")):
         if later.share(what) > 0.2:
             assert measured == pytest.approx(later.mean(what), rel=0.15, abs=interval), what
+
+
+def test_where_episodes_make_consolidations_due_their_length_gives_the_times() -> None:
+    params = CrystalParams.paper(**KNOWN)
+    first = Outlook.of(params, 600, 1.0, episode=40, utilities=UTILITIES).first
+    seen = observe(params, 600, 1.0, 1200, (0, 80), episode=40)
+    assert (seen.glass, seen.crystal) == (first.share("glass"), first.share("crystal")) == (1.0, 1.0)
+    assert seen.to_glass == pytest.approx(first.mean("glass"), abs=20)
+    assert seen.to_crystal == pytest.approx(first.mean("crystal"), rel=0.05)
 
 
 def test_the_first_experiences_crystallize_where_later_ones_find_the_store_closed() -> None:
