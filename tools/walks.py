@@ -234,6 +234,7 @@ integrations/sb3/callback.py::Consolidate
     integrations/sb3/buffers.py::MemoryReplayBuffer
       integrations/sb3/buffers.py::_normalise
       integrations/sb3/hooks.py::Hooks
+        integrations/sb3/hooks.py::hooks_of
         integrations/sb3/hooks.py::strength
         integrations/sb3/hooks.py::kl_gradient
     integrations/_common.py::consolidate
@@ -243,6 +244,8 @@ integrations/sb3/callback.py::Consolidate
 # what is different between SB3's algorithms; what cannot be done is refused
 integrations/sb3/adapters.py
 integrations/sb3/checks.py
+# what is stored, in the shapes that SB3 uses
+integrations/sb3/contents.py
 # the memory
 memory/
 """,

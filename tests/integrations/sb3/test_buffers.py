@@ -9,14 +9,14 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from stable_baselines3 import SAC
+from stable_baselines3 import DQN, SAC
 from stable_baselines3.common.buffers import NStepReplayBuffer, ReplayBuffer
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecNormalize
 
 from crystalrl import CrystalParams, PrioritizedMemory
 from crystalrl.integrations.sb3 import Consolidate, CrystalReplayBuffer, PrioritizedReplayBuffer
-from tests.integrations.counters import BUFFERS, DictCounter, counted
+from tests.integrations.counters import BUFFERS, Counter, DictCounter, counted
 from tests.integrations.twins import algorithm, build, trained
 
 
@@ -129,6 +129,26 @@ def test_batches_are_normalised_when_they_are_drawn(buffer: Any) -> None:
     torch.testing.assert_close(
         found.output["q"], torch.cat(model.critic(samples.observations, samples.actions), 1).detach()
     )
+
+
+def test_a_buffer_that_sb3_has_unpickled_says_what_to_do_before_it_is_attached(tmp_path: Any) -> None:
+    model = counted(CrystalReplayBuffer)
+    model.save_replay_buffer(tmp_path / "buffer")
+    model.load_replay_buffer(tmp_path / "buffer")
+    with pytest.raises(RuntimeError, match=r"load_replay_buffer.*model\.replay_buffer\.attach\(model\)"):
+        model.replay_buffer.sample(8)
+    model.replay_buffer.attach(model)
+    assert model.replay_buffer.sample(8).rewards.shape == (8, 1)
+
+
+def test_the_steps_and_gamma_of_a_loaded_memory_are_those_of_its_file(tmp_path: Any) -> None:
+    steps: dict[str, Any] = {"n_steps": 3, "gamma": 0.9}
+    counted(CrystalReplayBuffer, gamma=0.9, replay_buffer_kwargs=steps).replay_buffer.save(tmp_path / "memory")
+    model = DQN("MlpPolicy", Counter(), replay_buffer_class=CrystalReplayBuffer, buffer_size=300, gamma=0.9)
+    model.replay_buffer.load(tmp_path / "memory")
+    model.learn(0, callback=Consolidate())
+    assert model.replay_buffer.n_steps == 3
+    assert model.replay_buffer.sample(8).discounts is not None
 
 
 def test_a_loop_that_trains_on_other_tensors_is_detected() -> None:

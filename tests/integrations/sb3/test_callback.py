@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import warnings
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +18,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from crystalrl import CrystalParams
 from crystalrl.integrations.sb3 import Consolidate
-from tests.integrations.twins import QUICK, build
+from tests.integrations.twins import QUICK, build, trained
 
 
 class Kept(KVWriter):
@@ -77,6 +80,16 @@ def test_the_report_reaches_the_logger() -> None:
     assert callback.report is not None
 
 
+def test_the_page_explains_every_logged_number_and_no_other() -> None:
+    buffer = trained("SAC").replay_buffer
+    page = Path(__file__).parents[3].joinpath("docs/integrations/sb3.md").read_text()
+    section = page.partition("## What is logged")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `") and "…" not in line[:12]]
+    explained = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert sorted(explained) == sorted(buffer.consolidate().scalars())
+    assert explained[:4] == ["crystal", "anchor_weight_crystal", "melted", "error"]
+
+
 def test_a_health_warning_is_given_once() -> None:
     model = build("DQN", replay_buffer_kwargs=crystal(settle=None))
     found = []
@@ -92,6 +105,23 @@ def test_a_health_warning_is_given_once() -> None:
     texts = [str(w.message) for w in caught if str(w.message).startswith("memory:")]
     assert sorted(texts) == sorted({f"memory: {text}" for text in found})
     assert len(found) > len(texts)
+
+
+def test_what_a_consolidation_notes_is_logged_once_at_level_info_and_not_warned_about(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    env = make_vec_env("Pendulum-v1", 20, seed=0)
+    kwargs = crystal(cell=0.01, backup=0.5)
+    model = build("SAC", replay_buffer_kwargs=kwargs, env=env, buffer_size=4000, learning_starts=1200)
+    callback = Consolidate()
+    with warnings.catch_warnings(record=True) as caught, caplog.at_level(logging.INFO, "crystalrl"):
+        warnings.simplefilter("always")
+        model.learn(1400, callback=callback)
+    assert callback.report is not None
+    assert any("novelty grid" in note for note in callback.report.notes)
+    assert not [each for each in caught if "novelty grid" in str(each.message)]
+    told = [record for record in caplog.records if "novelty grid" in record.getMessage()]
+    assert [record.levelno for record in told] == [logging.INFO]
 
 
 def test_tasks_are_evaluated_on_schedule_with_the_policy_of_that_moment() -> None:

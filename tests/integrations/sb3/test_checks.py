@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from typing import Any
 
+import numpy as np
 import pytest
 from stable_baselines3 import DQN, HerReplayBuffer
+from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.envs import BitFlippingEnv
 
 from crystalrl.integrations.sb3 import Consolidate, CrystalReplayBuffer
-from tests.integrations.counters import counted
+from crystalrl.integrations.sb3.checks import silence_n_steps
+from tests.integrations.counters import BUFFERS, counted
 from tests.integrations.twins import build
 
 
@@ -26,7 +31,7 @@ def test_misuse_is_refused_with_a_reason() -> None:
     with pytest.raises(ValueError, match="gamma: wanted the model's"):
         counted(CrystalReplayBuffer, replay_buffer_kwargs={"n_steps": 3, "gamma": 0.5})
     with pytest.raises(ValueError, match="n_steps: wanted"):
-        counted(CrystalReplayBuffer, n_steps=3)
+        counted(CrystalReplayBuffer, n_steps=3, replay_buffer_kwargs={"n_steps": 2})
     with pytest.raises(ValueError, match="use_sde"):
         build("SAC", use_sde=True).learn(10, callback=Consolidate())
     with pytest.raises(RuntimeError, match=r"callback=Consolidate\(\)"):
@@ -36,6 +41,28 @@ def test_misuse_is_refused_with_a_reason() -> None:
     her = DQN("MultiInputPolicy", BitFlippingEnv(4), replay_buffer_class=HerReplayBuffer)
     with pytest.raises(TypeError, match="goal relabelling"):
         her.learn(10, callback=Consolidate())
+
+
+@pytest.mark.parametrize("buffer", BUFFERS)
+def test_the_model_s_n_steps_are_taken_without_the_warning_that_they_are_ignored(buffer: Any) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        silence_n_steps()
+        model = counted(buffer, n_steps=3, gamma=0.9)
+    assert not [str(each.message) for each in caught if "n_steps" in str(each.message)]
+    assert model.replay_buffer.memory.spec.n_step == 3
+    samples = model.replay_buffer.sample(64)
+    ahead = samples.next_observations[:, 1] - samples.observations[:, 1]
+    assert int(ahead.max()) == 3
+    np.testing.assert_allclose(samples.discounts[samples.dones == 0], 0.9 ** ahead[samples.dones[:, 0] == 0], rtol=1e-6)
+
+
+def test_another_buffer_s_warning_about_n_steps_stays() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        silence_n_steps()
+        counted(type("Own", (ReplayBuffer,), {}), n_steps=3)
+    assert any("is ignored because a custom" in str(each.message) for each in caught)
 
 
 def test_a_compiled_critic_is_refused() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import ref
 
 import pytest
 import torch
@@ -206,3 +208,12 @@ def test_a_copied_network_has_neither_working_hooks_nor_the_memory() -> None:
     assert hook.__self__.batch is None
     assert not hasattr(hook.__self__, "adapter")
     assert isinstance(model.replay_buffer, CrystalReplayBuffer)
+
+
+@pytest.mark.parametrize("buffer", [CrystalReplayBuffer, PrioritizedReplayBuffer])
+def test_a_model_that_is_no_longer_used_is_freed_with_its_memory(buffer: Any) -> None:
+    model = build("DQN", buffer).learn(60, callback=Consolidate())
+    gone = ref(model), ref(model.replay_buffer.memory)
+    del model
+    gc.collect()
+    assert [each() for each in gone] == [None, None]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -154,6 +156,97 @@ def test_a_loaded_buffer_consolidates_exactly_like_the_saved_one(
     for name, tensor in states[0].items():
         assert torch.equal(tensor, states[1][name]), name
     assert any(name.startswith("vicinity.") for name in states[0]) == (exact == 100)
+
+
+@pytest.mark.parametrize("way", ["pickle", "deepcopy"])
+@pytest.mark.parametrize("exact", [16_384, 100], ids=["all pairs", "kept lists"])
+def test_a_copied_buffer_goes_on_exactly_like_its_original(
+    way: str, exact: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CrystalMemory, "exact_up_to", {"cpu": exact})  # above it neighbour lists are kept
+    made, buffer = trained("DQN", CrystalParams.anchored(time_unit=20, every=50, alpha=2.0))
+    again = pickle.loads(pickle.dumps(buffer)) if way == "pickle" else deepcopy(buffer)
+    with pytest.raises(RuntimeError, match=r"call buffer\.attach\(algorithm\)"):
+        deepcopy(buffer).sample(4)
+    twin = deepcopy(made)
+    again.attach(twin)
+    stream = [step("DQN", rng) for rng in [np.random.default_rng(5)] for _ in range(40)]
+    for algorithm, each in ((made, buffer), (twin, again)):
+        train(algorithm, each, stream)
+    states = buffer.memory.state_dict(), again.memory.state_dict()
+    differing = [name for name, tensor in states[0].items() if not torch.equal(tensor, states[1][name])]
+    assert set(differing) <= {"ledger.slot.claims"}  # generations are counted anew in a copy
+    assert all(torch.equal(a, b) for a, b in zip(made.policy.parameters(), twin.policy.parameters(), strict=True))
+    for name in ("obs", "act", "rew", "done"):
+        np.testing.assert_array_equal(buffer._meta[name], again._meta[name])
+        assert not np.shares_memory(buffer._meta[name], again._meta[name])
+    np.testing.assert_array_equal(buffer.links.after, again.links.after)
+
+
+def test_a_copied_empty_buffer_can_be_filled() -> None:
+    made, buffer = make("DQN")
+    again = deepcopy(buffer)
+    again.attach(made)
+    again.add(step("DQN", np.random.default_rng(0)))
+    assert (len(again), len(buffer)) == (ENVS, 0)
+
+
+def test_unfinished_steps_are_stored_ones() -> None:
+    _, buffer = make("DQN", slots=50)
+    assert buffer.unfinished_index().tolist() == []
+    rng = np.random.default_rng(0)
+    given = step("DQN", rng)
+    given.terminated, given.truncated = np.array([True, False, False, False]), np.array([False, True, False, False])
+    slots = buffer.add(given)[0]
+    assert buffer.unfinished_index().tolist() == slots[2:].tolist()
+    given.terminated[:] = given.truncated[:] = False
+    later = buffer.add(given)[0]
+    assert buffer.unfinished_index().tolist() == later.tolist()
+
+
+def test_negative_slots_and_sizes_mean_what_they_mean_in_tianshou() -> None:
+    _, buffer = make("DQN", slots=8)
+    own = VectorReplayBuffer(8, ENVS)
+    given = step("DQN", np.random.default_rng(0))
+    given.terminated[:] = given.truncated[:] = False
+    for each in (buffer, own):
+        each.add(given, np.arange(ENVS))
+        each.add(given, np.arange(ENVS))
+        assert each.next(-1) == each.next(7) == 7
+        assert each.prev(-1) == each.prev(7)
+        assert each.next([-1]).tolist() == [7]
+        assert len(each.sample_indices(-1)) == len(each.sample(-1)[1]) == 0
+        assert sorted(each.sample_indices(0)) == list(range(8))
+
+
+def test_the_slots_of_an_episode_are_found_between_its_ends() -> None:
+    _, buffer = make("DQN", slots=50)
+    given = step("DQN", np.random.default_rng(0))
+    given.terminated[:] = given.truncated[:] = False
+    slots = np.array([buffer.add(given)[0] for _ in range(5)])
+    for env in range(ENVS):
+        mine = slots[:, env]
+        np.testing.assert_array_equal(buffer.get_buffer_indices(int(mine[0]), int(mine[-1]) + 1), mine)
+        np.testing.assert_array_equal(buffer.get_buffer_indices(int(mine[1]), int(mine[3]) + 1), mine[1:4])
+    assert buffer.get_buffer_indices(3, 3).tolist() == []
+    with pytest.raises(ValueError, match="wanted steps of one stored episode"):
+        buffer.get_buffer_indices(int(slots[0, 0]), int(slots[4, 1]) + 1)
+
+
+def test_a_single_environment_s_transition_needs_no_axis_of_environments() -> None:
+    made, _ = make("DQN")
+    one, many = (CrystalReplayBuffer(20, 1, ANCHORS) for _ in range(2))
+    given = step("DQN", np.random.default_rng(0))
+    for buffer in (one, many):
+        buffer.attach(made)
+    for ended in (False, True):
+        given.terminated[:], given.truncated[:] = ended, False
+        slots, returns, lengths, first = one.add(given[0])
+        wanted = many.add(given[:1])
+        assert (slots, returns, lengths, first) == wanted
+        assert slots.shape == (1,)
+    for name in ("obs", "act", "rew", "terminated", "done", "obs_next"):
+        np.testing.assert_array_equal(one._meta[name], many._meta[name])
 
 
 def test_a_file_for_another_buffer_is_refused(tmp_path: Path) -> None:

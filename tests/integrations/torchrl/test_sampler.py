@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+from copy import deepcopy
+from threading import Event, Thread
+from typing import Any
+
 import pytest
 import torch
 from tensordict import TensorDict
@@ -87,6 +92,89 @@ def test_state_dicts_round_trip_exactly(name: str) -> None:
         torch.manual_seed(0)
         each.consolidate()
     assert torch.equal(sampler.memory.ledger.c, again_sampler.memory.ledger.c)
+
+
+@pytest.mark.parametrize("way", ["pickle", "deepcopy"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_copied_buffer_goes_on_exactly_like_its_original(name: str, way: str) -> None:
+    loss, sampler, buffer = trained(name)
+    again = pickle.loads(pickle.dumps(buffer)) if way == "pickle" else deepcopy(buffer)
+    with pytest.raises(RuntimeError, match=r"call sampler\.attach\(loss\)"):
+        again.sample()
+    again_loss = deepcopy(loss)
+    assert again_loss.report is None
+    again.sampler.attach(again_loss)
+    for k in range(3):
+        one, two = buffer.sample(), again.sample()
+        assert all(torch.equal(one[key], two[key]) for key in one.keys(True, True))
+        for each, drawn in ((loss, one), (again_loss, two)):
+            torch.manual_seed(k)
+            each(drawn)
+        for each in (buffer, again):
+            each.extend(data(name, 50, 99 + k))
+    for each in (sampler, again.sampler):
+        torch.manual_seed(0)
+        each.consolidate()
+    states = sampler.memory.state_dict(), again.sampler.memory.state_dict()
+    differing = [key for key, tensor in states[0].items() if not torch.equal(tensor, states[1][key])]
+    assert set(differing) <= {"ledger.slot.claims"}  # generations are counted anew in a copy
+    assert again.storage is not buffer.storage
+    again.sampler.memory.check()
+
+
+def test_a_copied_empty_buffer_can_be_filled() -> None:
+    loss, _, buffer = make("DQN")
+    again = deepcopy(buffer)
+    again.sampler.attach(loss)
+    again.extend(data("DQN", 5))
+    assert (len(again.sampler), len(buffer)) == (5, 0)
+
+
+def test_a_copy_without_a_loss_loses_nothing_silently() -> None:
+    again = deepcopy(trained("DQN")[2])
+    for use in (again.state_dict, again.empty, lambda: len(again.sampler), lambda: again.extend(data("DQN", 5))):
+        with pytest.raises(RuntimeError, match=r"call sampler\.attach\(loss\)"):
+            use()
+
+
+def test_a_batch_drawn_in_another_thread_waits_for_a_consolidation() -> None:
+    loss, sampler, buffer = trained("DQN")
+    evaluating, go_on, drawn = Event(), Event(), []
+
+    class Slow(MemoryLoss):
+        def evaluate(self, batch: Any) -> Any:
+            evaluating.set()
+            go_on.wait(10)
+            return super().evaluate(batch)
+
+    sampler.attach(Slow(loss.loss))
+    threads = [Thread(target=sampler.consolidate), Thread(target=lambda: drawn.append(buffer.sample()))]
+    threads[0].start()
+    assert evaluating.wait(10)
+    threads[1].start()
+    threads[1].join(0.3)
+    assert not drawn
+    go_on.set()
+    for thread in threads:
+        thread.join(10)
+    assert len(drawn) == 1
+    sampler.memory.check()
+
+
+def test_prefetched_batches_are_whole_and_their_errors_are_reported() -> None:
+    loss, sampler, _ = make("DQN")
+    storage = LazyTensorStorage(300)
+    sampler = CrystalSampler(loss, seed=3)
+    buffer = TensorDictReplayBuffer(storage=storage, sampler=sampler, writer=sampler.writer, batch_size=32, prefetch=2)
+    for k in range(12):
+        buffer.extend(data("DQN", 30, k))
+        batch = buffer.sample()
+        assert torch.isfinite(batch["observation"]).all()
+        loss(batch)
+        stored = sampler.memory.ledger.error[0, batch["index"]]
+        assert bool((stored > 0).any())
+    sampler.memory.check()
+    buffer.sampler.consolidate()
 
 
 def test_misuse_is_refused_with_a_reason() -> None:

@@ -34,11 +34,11 @@ def filled(size: int, count: int, **changes: object) -> CrystalMemory:
 def test_a_grid_whose_cells_are_entered_once_gives_way_to_neighbours() -> None:
     memory, asked = filled(20, 2000), filled(20, 2000, novelty="knn")
     report = memory.consolidate(by_reward)
-    assert NOTE in report.warnings
-    assert NOTE not in asked.consolidate(by_reward).warnings
+    assert NOTE in report.notes
+    assert NOTE not in asked.consolidate(by_reward).notes
     assert torch.equal(memory.ledger.utility, asked.ledger.utility)
     only_grid = filled(20, 2000, novelty="grid")
-    assert NOTE not in only_grid.consolidate(by_reward).warnings
+    assert NOTE not in only_grid.consolidate(by_reward).notes
     moving = (memory.ledger.phase[0] > 0) & (memory.ledger.birth[0] % 10 > 0)
     by_grid, by_neighbours = (each.ledger.utility[0, moving].std() for each in (only_grid, memory))
     assert float(by_grid) < 0.5 * float(by_neighbours)
@@ -46,7 +46,7 @@ def test_a_grid_whose_cells_are_entered_once_gives_way_to_neighbours() -> None:
 
 def test_a_grid_whose_cells_are_entered_again_is_kept() -> None:
     memory, grid = filled(1, 2000), filled(1, 2000, novelty="grid")
-    assert NOTE not in memory.consolidate(by_reward).warnings
+    assert NOTE not in memory.consolidate(by_reward).notes
     grid.consolidate(by_reward)
     assert torch.equal(memory.ledger.utility, grid.ledger.utility)
 
@@ -69,7 +69,7 @@ def test_whether_a_grid_is_useless_is_known_also_when_its_table_is_full(each: in
     entries = memory.grid.count.shape[1]
     cells = torch.randint(0, entries, (1, 12 * entries // each), generator=rng).repeat(1, each)
     memory.grid.count.scatter_add_(1, cells, torch.ones_like(cells, dtype=torch.int32))
-    assert (NOTE in memory.consolidate(by_reward).warnings) == useless
+    assert (NOTE in memory.consolidate(by_reward).notes) == useless
 
 
 STILL: dict[str, Any] = {"sigma": 0.0, "interference": "none", "boost": False}

@@ -151,7 +151,7 @@ REFUSED: dict[str, tuple[spaces.Space[Any], spaces.Space[Any], str]] = {
     "dict of tuple": (spaces.Dict(a=spaces.Tuple([ONE])), ONE, "got Tuple"),
     "text": (spaces.Text(5), ONE, "space: wanted"),
     "sequence": (spaces.Sequence(ONE), ONE, "got Sequence"),
-    "unsigned 32 bits": (spaces.Box(0, 9, (2,), np.uint32), ONE, "numeric dtype, got uint32"),
+    "unsigned 64 bits": (spaces.Box(0, 9, (2,), np.uint64), ONE, "numeric dtype, got uint64"),
     "dict action": (ONE, spaces.Dict(a=ONE), "got Dict"),
     "tuple action": (ONE, spaces.Tuple([ONE]), "got Tuple"),
     "actions from one": (ONE, spaces.Discrete(3, start=1), "wanted actions numbered from 0, got Discrete"),
@@ -163,6 +163,16 @@ def test_spaces_that_cannot_be_stored_are_refused(name: str) -> None:
     observation, action, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
         UniformMemory.from_spaces(observation, action, 10)
+
+
+@pytest.mark.parametrize(("given", "stored"), [(np.uint16, torch.int32), (np.uint32, torch.int64)])
+def test_unsigned_integers_are_stored_in_a_wider_dtype(given: Any, stored: torch.dtype) -> None:
+    largest = int(np.iinfo(given).max)
+    memory = UniformMemory.from_spaces(spaces.Box(0, largest, (2,), given), spaces.Discrete(2), 10)
+    memory.add(Transition(np.array([0, largest], given), 1, 0.0, np.array([largest, 7], given), False))
+    batch = memory.sample(1)
+    assert batch.obs.dtype == stored
+    assert (batch.obs.tolist(), batch.next_obs.tolist()) == ([[0, largest]], [[largest, 7]])
 
 
 def test_options_beside_spaces_are_honoured() -> None:

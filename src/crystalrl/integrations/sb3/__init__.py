@@ -12,5 +12,8 @@ require("stable_baselines3", "sb3")
 
 from crystalrl.integrations.sb3.buffers import CrystalReplayBuffer, PrioritizedReplayBuffer  # noqa: E402
 from crystalrl.integrations.sb3.callback import Consolidate  # noqa: E402
+from crystalrl.integrations.sb3.checks import silence_n_steps  # noqa: E402
+
+silence_n_steps()
 
 __all__ = ["Consolidate", "CrystalReplayBuffer", "PrioritizedReplayBuffer"]

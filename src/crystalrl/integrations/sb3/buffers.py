@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from gymnasium import spaces
-from stable_baselines3.common.buffers import BaseBuffer, ReplayBuffer
+from stable_baselines3.common.buffers import BaseBuffer
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 
 from crystalrl.integrations._common import consolidate
 from crystalrl.integrations.sb3.adapters import Adapter, ErrorKind, adapter_for
 from crystalrl.integrations.sb3.checks import NO_HER, refuse_model, refuse_options, warn_if_slow
+from crystalrl.integrations.sb3.contents import Contents
 from crystalrl.integrations.sb3.hooks import Hooks
 from crystalrl.memory import Consolidation, CrystalMemory, PrioritizedMemory, ReplayMemory, load_memory
 from crystalrl.memory.storage.spec import from_spaces
@@ -24,12 +25,13 @@ from crystalrl.params_checks import require_params
 from crystalrl.types import Batch, Evaluation, Transition
 
 
-class MemoryReplayBuffer(ReplayBuffer):
+class MemoryReplayBuffer(Contents):
     """Base of both buffers. The memory is built when a model is attached (`Consolidate` does that), because what it
     stores depends on the algorithm. Until then the buffer is empty and rejects experiences.
 
     Options in addition to those of SB3's own buffer: `n_steps` and `gamma` (n-step returns, as in SB3's
-    NStepReplayBuffer) and `seed` (None: drawn from NumPy's generator, which SB3 seeds with the model's seed).
+    NStepReplayBuffer; None: the model's) and `seed` (None: drawn from NumPy's generator, which SB3 seeds with the
+    model's seed).
     """
 
     kind: ClassVar[type[ReplayMemory]]
@@ -50,14 +52,14 @@ class MemoryReplayBuffer(ReplayBuffer):
         optimize_memory_usage: bool = False,
         handle_timeout_termination: bool = True,
         *,
-        n_steps: int = 1,
-        gamma: float = 0.99,
+        n_steps: int | None = None,
+        gamma: float | None = None,
         seed: int | None = None,
         **unknown: Any,
     ) -> None:
         refuse_options(type(self), optimize_memory_usage, unknown)
         BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
-        del self.pos, self.full  # this is not a ring buffer: no attribute is better than a wrong one
+        del self.pos, self.full  # read from the memory instead
         self.optimize_memory_usage, self.handle_timeout_termination = False, handle_timeout_termination
         self.n_steps, self.gamma = n_steps, gamma
         self.seed = int(np.random.randint(2**31)) if seed is None else seed  # noqa: NPY002 - the generator SB3 seeds
@@ -70,6 +72,10 @@ class MemoryReplayBuffer(ReplayBuffer):
     def attach(self, model: Any) -> None:
         """Apply weights and anchors to this model's gradients. `Consolidate` calls it whenever learning begins."""
         adapter = adapter_for(model)
+        if self.n_steps is None:
+            self.n_steps = model.n_steps if self.memory is None else self.memory.spec.n_step
+        if self.gamma is None:
+            self.gamma = model.gamma
         refuse_model(model, adapter, self.n_steps, self.gamma)
         if self.memory is None:
             self.memory = self._build(adapter)
@@ -97,18 +103,22 @@ class MemoryReplayBuffer(ReplayBuffer):
         options["obs"] = dict(shapes) if isinstance(shapes, Mapping) else shapes
         if not isinstance(self.action_space, spaces.Discrete):
             options["action"] = (self.action_dim,)
-        steps = {"n_step": self.n_steps, "gamma": self.gamma if self.n_steps > 1 else 1.0}
-        return {**options, **steps, "envs": self.n_envs, "seed": self.seed, "deliver": self.device}
+        if self.n_steps is not None:
+            options |= {"n_step": self.n_steps, "gamma": self.gamma if self.n_steps > 1 else 1.0}
+        return {**options, "envs": self.n_envs, "seed": self.seed, "deliver": self.device}
 
     @property
     def built_memory(self) -> ReplayMemory:
         """The memory; an error before a model is attached."""
         if self.memory is None:
-            raise RuntimeError(
-                f"{type(self).__name__}: wanted a model, got none: pass callback=Consolidate() to learn, or call "
-                "model.replay_buffer.attach(model)"
-            )
+            raise self._unattached()
         return self.memory
+
+    def _unattached(self) -> RuntimeError:
+        return RuntimeError(
+            f"{type(self).__name__}: wanted a model, got none (also after load_replay_buffer): pass "
+            "callback=Consolidate() to learn, or call model.replay_buffer.attach(model)"
+        )
 
     def size(self) -> int:
         """Experiences stored, of all environments."""
@@ -125,17 +135,11 @@ class MemoryReplayBuffer(ReplayBuffer):
         if self.handle_timeout_termination and ended.any():
             truncated = ended & np.array([bool(info.get("TimeLimit.truncated", False)) for info in infos])
         obs, next_obs = self._reshape(obs), self._reshape(next_obs)
-        if not isinstance(self.action_space, spaces.Discrete):
-            action = np.reshape(action, (self.n_envs, self.action_dim))
+        discrete = isinstance(self.action_space, spaces.Discrete)
+        action = np.reshape(action, (self.n_envs,) if discrete else (self.n_envs, self.action_dim))
         if memory.windows is not None:
             self._close_abandoned(memory, obs)
         memory.add(Transition(obs, action, reward, next_obs, ended & ~truncated, truncated))
-
-    def _reshape(self, obs: Any) -> Any:
-        if isinstance(obs, Mapping):
-            shapes: Any = self.obs_shape
-            return {name: np.reshape(part, (self.n_envs, *shapes[name])) for name, part in obs.items()}
-        return np.reshape(obs, (self.n_envs, *self.obs_shape))
 
     def _close_abandoned(self, memory: ReplayMemory, obs: Any) -> None:
         """Close the n-step windows of environments that were reset in mid-episode, as `learn` does: those whose
@@ -159,7 +163,7 @@ class MemoryReplayBuffer(ReplayBuffer):
         """A batch, as the memory returns it and as SB3 expects it; the critic must train on it next."""
         memory, hooks = self.built_memory, self.hooks
         if hooks is None:
-            raise RuntimeError(f"{type(self).__name__}: wanted a model whose loss to weight: call attach(model)")
+            raise self._unattached()
         if not hooks.used and self.model._n_updates > self._updates + 1:
             raise RuntimeError(
                 "the critic was trained on other tensors than sample() returned, so weights were lost: wanted the "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import warnings
 from collections.abc import Mapping
@@ -15,12 +16,15 @@ from crystalrl.integrations.sb3.buffers import CrystalReplayBuffer, MemoryReplay
 from crystalrl.integrations.sb3.checks import NO_HER
 from crystalrl.memory import Consolidation
 
+log = logging.getLogger(__name__)
+
 
 class Consolidate(BaseCallback):
     """Attaches the model's buffer to the model, consolidates a crystal memory when it is due, logs it as `memory/…`.
 
     With `tasks` (name → environment) the policy is also evaluated on each of them every `evaluate_every` steps, over
-    `episodes` episodes, and logged as `tasks/…`. Each warning of a consolidation's report is given once.
+    `episodes` episodes, and logged as `tasks/…`. Each warning of a consolidation's report is given once; each note is
+    logged once by Python's `logging`, at level INFO.
     """
 
     def __init__(
@@ -39,7 +43,8 @@ class Consolidate(BaseCallback):
         """Report of the last consolidation."""
         self.scores: list[tuple[int, dict[str, float]]] = []
         """(steps, mean return by task) of each evaluation."""
-        self.warned: set[str] = set()
+        self.told: set[str] = set()
+        """Warnings and notes given so far."""
 
     def _init_callback(self) -> None:
         buffer = getattr(self.model, "replay_buffer", None)
@@ -54,17 +59,23 @@ class Consolidate(BaseCallback):
         buffer: Any = self.model.replay_buffer  # type: ignore[attr-defined]
         if isinstance(buffer, CrystalReplayBuffer) and buffer.due:
             self.report = buffer.consolidate()
-            for name, value in self.report.scalars().items():
-                if not math.isnan(value):
-                    self.logger.record(f"memory/{name}", value)
-            for text in self.report.warnings:
-                if text not in self.warned:
-                    self.warned.add(text)
-                    warnings.warn(f"memory: {text}", stacklevel=2)
+            self._log(self.report)
         if self.tasks and self.num_timesteps >= self._next_evaluation:
             self._next_evaluation += self.evaluate_every
             self.evaluate()
         return True
+
+    def _log(self, report: Consolidation) -> None:
+        for name, value in report.scalars().items():
+            if not math.isnan(value):
+                self.logger.record(f"memory/{name}", value)
+        for text in report.warnings:
+            if text not in self.told:
+                warnings.warn(f"memory: {text}", stacklevel=3)
+        for text in report.notes:
+            if text not in self.told:
+                log.info("memory: %s", text)
+        self.told |= {*report.warnings, *report.notes}
 
     def evaluate(self) -> dict[str, float]:
         """Current mean return of the deterministic policy on each task; also logged and appended to `scores`."""

@@ -32,6 +32,12 @@ def refuse_options(kind: type, optimize_memory_usage: bool, unknown: Mapping[str
         raise TypeError(f"{kind.__name__}: got unknown arguments {', '.join(unknown)}")
 
 
+def silence_n_steps() -> None:
+    """Suppress SB3's warning that `n_steps` is ignored by a custom buffer: ours take it from the model."""
+    ours = r"`n_steps=\d+` is ignored because a custom `replay_buffer_class` \(`(Crystal|Prioritized)ReplayBuffer`\)"
+    warnings.filterwarnings("ignore", message=ours)
+
+
 def refuse_model(model: Any, adapter: Adapter, n_steps: int, gamma: float) -> None:
     """Raise if hooks would not work on a model, or its n-step returns are not those of the buffer."""
     if getattr(adapter.critic, "_compiled_call_impl", None) or hasattr(adapter.critic, "_orig_mod"):

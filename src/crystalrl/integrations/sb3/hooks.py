@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from crystalrl.integrations.sb3.adapters import LOG_STD, ActorCritic, Adapter
 from crystalrl.types import Anchor, Batch
@@ -39,11 +39,11 @@ class Hooks:
         """Mean of the policy, between its forward pass and that of log σ."""
         self.policy_pending = False
         """Whether the policy's anchor of the armed batch is still to be applied."""
+        self.handles: list[RemovableHandle] = []
         if adapter is None:
             return
         self.adapter, self.report = adapter, report
-        former = _HOOKED.get(adapter.critic)
-        if former is not None:
+        for former in hooks_of(adapter.critic):
             former.remove()
         self.handles = [adapter.critic.register_forward_hook(self.on_critic)]
         if isinstance(adapter, ActorCritic):
@@ -54,7 +54,6 @@ class Hooks:
                     self.handles += [actor.log_std.register_forward_hook(self.on_log_std)]
             else:
                 self.handles += [actor.register_forward_hook(self.on_actor)]
-        _HOOKED[adapter.critic] = self
 
     def __reduce__(self) -> Any:
         return Hooks, ()
@@ -135,7 +134,10 @@ class Hooks:
         output.register_hook(lambda gradient: gradient + pull)
 
 
-_HOOKED: WeakKeyDictionary[nn.Module, Hooks] = WeakKeyDictionary()
+def hooks_of(critic: nn.Module) -> list[Hooks]:
+    """The hooks that a critic has. Only the critic holds them: a register of its own would keep every model alive."""
+    owners = (getattr(hook, "__self__", None) for hook in critic._forward_hooks.values())
+    return [owner for owner in owners if isinstance(owner, Hooks)]
 
 
 def strength(anchor: Anchor, factor: float) -> Tensor:

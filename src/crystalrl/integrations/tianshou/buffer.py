@@ -13,7 +13,7 @@ from tianshou.data import Batch as Samples
 from tianshou.data import ReplayBuffer, ReplayBufferManager
 from torch import Tensor
 
-from crystalrl.integrations._common import consolidate, private_randomness
+from crystalrl.integrations._common import consolidate, packed, private_randomness, unpacked
 from crystalrl.integrations.outstanding import Outstanding
 from crystalrl.integrations.tianshou.adapters import Adapter, adapter_for
 from crystalrl.integrations.tianshou.columns import STORED, fields_of, nested, rows_of
@@ -85,7 +85,10 @@ class CrystalReplayBuffer(ReplayBufferManager):
         self._returns[:] = 0
 
     def add(self, batch: Any, buffer_ids: Any = None) -> Any:
-        """Slots, return and length of the episodes that ended (else 0), and the slot of each episode's first step."""
+        """Slots, return and length of the episodes that ended (else 0), and the slot of each episode's first step.
+
+        With a single environment the batch may be one transition without an axis of environments.
+        """
         envs = np.arange(self.buffer_num) if buffer_ids is None else np.asarray(buffer_ids)
         rows = rows_of(batch, len(envs))
         if self.memory is None:
@@ -116,8 +119,13 @@ class CrystalReplayBuffer(ReplayBufferManager):
         return returns, lengths, first
 
     def get_buffer_indices(self, start: int, stop: int) -> NDArray[np.int64]:
-        """Slots of an episode that has just ended, for the collector."""
-        return self._ended[(start, stop)]
+        """Slots of the steps from slot `start` to the one before slot `stop`, of one episode. If the episode has just
+        ended, also those that have been overwritten meanwhile.
+        """
+        if start == stop:
+            return np.zeros(0, np.int64)
+        known = self._ended.get((start, stop))
+        return self.links.between(start, stop) if known is None else known
 
     def _build(self, rows: dict[str, NDArray[Any]]) -> None:
         """Allocate the arrays and build the memory for experiences of these shapes."""
@@ -148,7 +156,9 @@ class CrystalReplayBuffer(ReplayBufferManager):
         return fields_of({name: self._column(name)[slots.numpy()] for name in self._names})
 
     def sample_indices(self, batch_size: int | None) -> NDArray[np.int64]:
-        """Drawn slots; for 0 or None all that hold an experience, in order of arrival."""
+        """Drawn slots; for 0 or None all that hold an experience, in order of arrival; for a negative number none."""
+        if batch_size is not None and batch_size < 0:
+            return np.zeros(0, np.int64)
         if batch_size:
             self._drawn = self.built_memory.sample(batch_size)
             self._outstanding.put(self._drawn)
@@ -163,7 +173,7 @@ class CrystalReplayBuffer(ReplayBufferManager):
     def sample(self, batch_size: int | None) -> tuple[Any, NDArray[np.int64]]:
         indices = self.sample_indices(batch_size)
         samples = self[indices]
-        if batch_size:
+        if batch_size is not None and batch_size > 0:
             samples.weight = self._drawn.weight.numpy()
             self.attached.arm(self._drawn, samples)
         return samples, indices
@@ -192,7 +202,10 @@ class CrystalReplayBuffer(ReplayBufferManager):
         """Slots whose episode goes on, but whose next step is not stored (yet, or any more): n-step returns stop and
         bootstrap there.
         """
-        missing: NDArray[np.int64] = np.flatnonzero((self.links.after < 0) & ~self._meta.done)
+        if self.memory is None:
+            return np.zeros(0, np.int64)
+        stored = (self.memory.ledger.phase[0] > 0).numpy()
+        missing: NDArray[np.int64] = np.flatnonzero(stored & (self.links.after < 0) & ~self._meta.done)
         return missing
 
     def next(self, index: Any) -> Any:
@@ -235,6 +248,17 @@ class CrystalReplayBuffer(ReplayBufferManager):
         memory.load_state_dict(tensors)  # after the arrays, which it reads to restore neighbour lists
         memory.episodes.abandon()
         self.links.load(after)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and deepcopy: everything except the algorithm. Attach one to the copy before it is used."""
+        state = {name: value for name, value in self.__dict__.items() if name != "_drawn"}
+        kept = None if self.memory is None else packed(self.memory)
+        return {**state, "adapter": None, "memory": kept, "_outstanding": Outstanding()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({**state, "memory": None})
+        if state["memory"] is not None:
+            self.memory = unpacked(state["memory"], ExternalArena(self.maxsize, self._fetch))
 
     def save_hdf5(self, path: str, compression: str | None = None) -> None:
         raise NotImplementedError("save_hdf5: wanted `save`, which also keeps the memory's state")

@@ -13,13 +13,18 @@ STORED = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next")
 
 
 def rows_of(batch: Any, count: int) -> dict[str, NDArray[Any]]:
-    """The columns of one step of `count` environments."""
+    """The columns of one step of `count` environments; for a single one the axis of environments may be missing."""
     rows: dict[str, NDArray[Any]] = {}
+    single = count == 1 and np.ndim(batch.rew) == 0
     for name in STORED:
         value = np.logical_or(batch.terminated, batch.truncated) if name == "done" else batch[name]
         parts = {f"{name}.{part}": row for part, row in value.items()} if isinstance(value, Samples) else {name: value}
-        rows |= {part: _row(part, row, count) for part, row in parts.items()}
+        rows |= {part: _row(part, _with_axis(row) if single else row, count) for part, row in parts.items()}
     return rows
+
+
+def _with_axis(value: Any) -> Any:
+    return value if isinstance(value, Samples) else np.asarray(value)[None]
 
 
 def _row(name: str, value: Any, count: int) -> NDArray[Any]:

@@ -33,6 +33,15 @@ class Links:
         self.after[previous[known]], self.before[slots[known]] = slots[known], previous[known]
         self.last[environments] = np.where(ended, NONE, slots)
 
+    def between(self, start: int, stop: int) -> Slots:
+        """Slots of the consecutive steps from slot `start` to the one before slot `stop`."""
+        found = [start]
+        while found[-1] >= 0 and found[-1] != stop - 1 and len(found) <= len(self.after):
+            found.append(int(self.after[found[-1]]))
+        if found[-1] != stop - 1:
+            raise ValueError(f"start, stop: wanted steps of one stored episode, got {start} and {stop}")
+        return np.array(found)
+
     def clear(self) -> None:
         for each in (self.after, self.before, self.last):
             each[:] = NONE
@@ -46,6 +55,9 @@ class Links:
 
 
 def following(links: Slots, index: Any) -> Any:
-    """The linked slot, or the same slot where there is no link, as Tianshou does at the ends of episodes."""
-    found = links[index]
-    return np.where(found >= 0, found, index)
+    """The linked slot, or the same slot where there is no link, as Tianshou does at the ends of episodes. Negative
+    slots count from the end.
+    """
+    slots = np.asarray(index) % len(links)
+    found = links[slots]
+    return np.where(found >= 0, found, slots)[()]

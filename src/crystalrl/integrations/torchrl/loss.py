@@ -71,6 +71,10 @@ class MemoryLoss(nn.Module):
                 self.report(batch.get("index"), self.adapter.error(batch, out, outputs["q"]).detach())
         return TensorDict(losses, [])
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy reports to no memory, until a sampler is attached to it."""
+        return {**self.__dict__, "report": None}
+
     @torch.no_grad()
     def evaluate(self, batch: Any) -> Evaluation:
         """Current TD errors and outputs; the state of the run's random generators does not change."""

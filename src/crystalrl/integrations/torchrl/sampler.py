@@ -11,7 +11,7 @@ from torch import Tensor
 from torchrl.data.replay_buffers.samplers import Sampler
 from torchrl.data.replay_buffers.writers import Writer
 
-from crystalrl.integrations._common import consolidate
+from crystalrl.integrations._common import consolidate, packed, unpacked
 from crystalrl.integrations.outstanding import Lock, Outstanding
 from crystalrl.integrations.torchrl.loss import MemoryLoss, entries
 from crystalrl.memory import Consolidation, CrystalMemory
@@ -24,6 +24,7 @@ from crystalrl.types import Batch, Evaluation
 PATIENCE = 10
 """Batches that may be drawn before the first of them is given to the loss."""
 FILE = "memory.safetensors"
+UNATTACHED = "CrystalSampler: wanted a loss, got a copy without one: call sampler.attach(loss)"
 
 
 class CrystalSampler(Sampler):
@@ -35,26 +36,53 @@ class CrystalSampler(Sampler):
     """
 
     def __init__(self, loss: MemoryLoss, params: CrystalParams | None = None, *, seed: int = 0) -> None:
-        if not isinstance(loss, MemoryLoss):
-            raise TypeError(f"loss: wanted a MemoryLoss around your loss module, got {type(loss).__name__}")
         require_params(params, CrystalParams)
-        self.loss, self.params, self.seed = loss, params or CrystalParams(), seed
+        self.params, self.seed = params or CrystalParams(), seed
         self.writer = CrystalWriter(self)
         self.memory: CrystalMemory | None = None
+        self._loss: MemoryLoss | None = None
+        self._packed: dict[str, Any] | None = None
+        """The memory of a copied sampler that no loss is attached to yet."""
         self._drawn = 0
+        """Batches drawn since the loss was attached."""
         self._outstanding, self.lock = Outstanding(), Lock()
-        loss.report = self.update
+        self.attach(loss)
+
+    def attach(self, loss: MemoryLoss) -> None:
+        """Use this loss from now on. A copied or unpickled sampler has none: attach one before using its buffer."""
+        if not isinstance(loss, MemoryLoss):
+            raise TypeError(f"loss: wanted a MemoryLoss around your loss module, got {type(loss).__name__}")
+        self._loss, loss.report, self._drawn = loss, self.update, 0
+        if self._packed is not None:
+            loss.updates = max(loss.updates, self._packed["updates"])
+            self._arena = ExternalArena(self.writer.storage.max_size, self._fetch)
+            self.memory, self._packed = unpacked(self._packed, self._arena), None
+
+    @property
+    def loss(self) -> MemoryLoss:
+        """The attached loss; an error in a copy that has none yet."""
+        if self._loss is None:
+            raise RuntimeError(UNATTACHED)
+        return self._loss
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle and deepcopy: everything except the loss. The storage copies the experiences."""
+        state = {name: value for name, value in self.__dict__.items() if name != "_arena"}
+        kept = self._packed if self.memory is None else {**packed(self.memory), "updates": self.loss.updates}
+        return {**state, "_loss": None, "memory": None, "_packed": kept, "_outstanding": Outstanding()}
 
     @property
     def built_memory(self) -> CrystalMemory:
         """The memory; an error before the first data."""
+        if self._packed is not None:
+            raise RuntimeError(UNATTACHED)
         if self.memory is None:
             raise RuntimeError("CrystalSampler: wanted data before anything else, got an empty buffer")
         return self.memory
 
     def __len__(self) -> int:
         """Experiences kept. The buffer's own length counts writes."""
-        return 0 if self.memory is None else len(self.memory)
+        return 0 if self.memory is None and self._packed is None else len(self.built_memory)
 
     def build(self, data: Any) -> None:
         """Build the memory for experiences of the same shapes as `data`."""
@@ -129,15 +157,15 @@ class CrystalSampler(Sampler):
         return self.loss.evaluate(self._stored(batch.index))
 
     def _empty(self) -> None:
-        if self.memory is not None:
-            self.memory.clear()
+        if self.memory is not None or self._packed is not None:
+            self.built_memory.clear()
 
     def state_dict(self) -> dict[str, Any]:
         """Tensors, and the parameters as JSON; the storage saves the experiences."""
-        if self.memory is None:
+        if self.memory is None and self._packed is None:
             return {}
         header = {"params": json.dumps(self.params.to_json(), sort_keys=True), "updates": self.loss.updates}
-        return {**header, "memory": self.memory.state_dict()}
+        return {**header, "memory": self.built_memory.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from `state_dict`, which must have been made with the same parameters."""

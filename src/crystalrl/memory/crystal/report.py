@@ -62,6 +62,8 @@ class Consolidation:
     """Wall-clock time by stage."""
     warnings: tuple[str, ...]
     """Likely problems, in plain language."""
+    notes: tuple[str, ...] = ()
+    """What was decided automatically, in plain language; nothing to worry about."""
 
     def scalars(self) -> dict[str, float]:
         """All values for a logger, averaged over the lanes that have one, and the seconds as seconds_…"""
@@ -84,7 +86,7 @@ def consolidation(
     seconds = {**plan.seconds, "apply": written_at - begun_at, "report": perf_counter() - written_at}
     turns = plan.snapshot.consolidations + 1
     warnings = idle(ledger, anchors, turns) + health(on_cpu, ledger.params.interference)
-    return Consolidation(on_cpu, counts, seconds, warnings + plan.notes)
+    return Consolidation(on_cpu, counts, seconds, warnings, plan.notes)
 
 
 def phase_statistics(ledger: CrystalLedger) -> dict[str, Tensor]:

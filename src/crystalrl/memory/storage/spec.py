@@ -12,6 +12,8 @@ from crystalrl.random import lane_seeds
 
 Shape = tuple[int, ...]
 FLOATS = (torch.float16, torch.float32, torch.float64)
+WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64}
+"""dtypes that are not stored as they are, and the ones that hold their values."""
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
 
 
@@ -154,7 +156,8 @@ def _dtype(name: str, value: object) -> None:
 def from_spaces(observation_space: Any, action_space: Any) -> StorageOptions:
     """Shapes and dtypes of Gymnasium spaces (read by their attributes; gymnasium itself is not imported).
 
-    float64 spaces are stored as float32, as networks expect; pass `obs_dtype=torch.float64` to keep all digits.
+    float64 spaces are stored as float32, as networks expect; pass `obs_dtype=torch.float64` to keep all digits. uint16
+    and uint32 are stored as int32 and int64.
     """
     options: StorageOptions = {}
     parts = getattr(observation_space, "spaces", None)
@@ -177,6 +180,7 @@ def _space(space: Any) -> tuple[Shape, torch.dtype]:
     if shape is None or dtype is None:
         raise ValueError(f"space: wanted Box, Discrete, MultiBinary, MultiDiscrete or a Dict of them, got {space}")
     kind = getattr(torch, str(dtype), None)
+    kind = WIDER.get(kind, kind)  # type: ignore[arg-type]
     if kind not in FLOATS + INTEGERS:
         raise ValueError(f"space: wanted a numeric dtype, got {dtype} in {space}")
     return tuple(int(n) for n in shape), torch.float32 if kind == torch.float64 else kind
