@@ -44,3 +44,13 @@ def test_a_memory_that_is_scaled_down_turns_over_like_a_small_one() -> None:
     assert large.shares == pytest.approx(small.shares, rel=0.05)
     np.testing.assert_allclose(large.counts[-1], small.counts[-1], rtol=0.05)
     assert large.full_after / 100 == pytest.approx(small.full_after, rel=0.05)
+
+
+def test_a_memory_is_followed_until_its_crystal_store_has_long_been_full() -> None:
+    params = CrystalParams.paper_navigation()
+    seen = turnover(params, 20_000, params.interval(20_000))
+    assert seen.full_after < 0.5 * len(seen.newest) * seen.interval
+    assert seen.closed[-seen.cycle :].all()
+    assert seen.shares[1] == 0.0
+    assert "No crystal forms" not in params.describe(20_000)
+    assert "then it admits no more." in params.describe(20_000)

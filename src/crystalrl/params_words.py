@@ -175,7 +175,7 @@ class Outlook:
             lines.append(
                 f"{empty}: nearly all crystallize, and the crystal store drops them. A longer time_unit helps."
             )
-        if crystal == 0:
+        if crystal == 0 and self.seen.full_after is None:
             lines.append("No crystal forms: use more slots, a larger alpha, or consolidate more often.")
         return lines
 

@@ -20,8 +20,9 @@ from crystalrl.params_checks import floats
 
 Array = NDArray[np.float64]
 FREE, LIQUID, GLASS, CRYSTAL = range(4)
-SLOTS, TURNS, FILLS = 2000, 50, 10
-"""Slots that are followed at most; consolidations per filling of the memory at most; fillings."""
+SLOTS, TURNS, FILLS, LONGEST = 2000, 50, 10, 500
+"""Slots that are followed at most; consolidations per filling of the memory at most; fillings; consolidations to
+crystal beyond which they are not awaited."""
 GOLDEN = (math.sqrt(5) - 1) / 2
 NOTHING = (-1.0, -1.0)
 """Utility and birth below those of any experience."""
@@ -135,7 +136,7 @@ def steps_between(params: Any, slots: int, episode: int | None = None) -> float:
 def turnover(params: Any, slots: int, interval: float, utilities: Sequence[float] | None = None) -> Turnover:
     """Follow a memory; utilities: of the experiences that arrive, in any order. None: evenly spread over [0, 1]."""
     followed = _Followed(params, slots, interval, utilities)
-    for _ in range(max(4, math.ceil(FILLS * slots / followed.interval))):
+    for _ in range(followed.turns):
         followed.arrive()
         followed.consolidate()
     return followed.seen()
@@ -145,7 +146,7 @@ class _Followed:
     """A memory with at most `SLOTS` slots that stand for all, at most `TURNS` consolidations per filling."""
 
     def __init__(self, params: Any, slots: int, interval: float, utilities: Sequence[float] | None) -> None:
-        self.params = params
+        self.params, self.slots = params, slots
         lump = max(1, round(slots / TURNS / interval))
         self.interval = interval * lump
         self.scale = min(1.0, max(SLOTS / slots, 1 / self.interval))
@@ -161,6 +162,13 @@ class _Followed:
         """Environment step of the arrival; distance to c*, as a share of c*."""
         self.turn, self.number, self.random = 0, 0, np.random.default_rng(0)
         self.records: list[dict[str, Any]] = []
+
+    @property
+    def turns(self) -> int:
+        """Consolidations to follow: ten fillings, and at least four times what the best take to become crystal."""
+        best = float(self.climb.turns(floats(self.params.tau_C)[0], 1.0))
+        fillings = math.ceil(FILLS * self.slots / self.interval)
+        return max(4, fillings, 4 * int(best) if best < LONGEST else 0)
 
     def _drawn(self, numbers: NDArray[np.int64]) -> Array:
         level = (numbers + 1) * GOLDEN % 1.0

@@ -32,7 +32,7 @@ def show(options: Show, console: Console) -> None:
     thresholds = options.thresholds  # validated before anything is printed
     console.print(terminal.summary(options))
     console.print(terminal.path_plot(options))
-    console.print(options.words, highlight=False)
+    console.print(options.words, highlight=False, soft_wrap=True)
     if options.plot is not None:
         theory_figures.draw_law(options.law, options.c0, thresholds, options.end, options.plot)
         console.print(f"wrote {options.plot}")
