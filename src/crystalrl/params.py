@@ -265,10 +265,10 @@ class CrystalParams:
         """Whether anchors are needed: for the anchor loss (kappa), or to measure whether outputs have settled."""
         return self.pulls or self.settle is not None
 
-    def describe(self, slots: int, utility: float = 0.5, interference: float = 0.0) -> str:
-        """The parameters in words, with times for an experience of the given utility: in environment steps, or in
-        consolidations with clock="calls"."""
-        return describe(self, slots, utility, interference)
+    def describe(self, slots: int, utility: float = 0.5, interference: float = 0.0, **more: Any) -> str:
+        """What becomes of an experience of this utility in a memory of so many slots, overwriting included, in words;
+        more: see `crystalrl.params_words.describe`."""
+        return describe(self, slots, utility, interference, **more)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -1,42 +1,205 @@
-"""The parameters of a crystal memory in words."""
+"""The parameters of a crystal memory in words: what becomes of an experience, overwriting included."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from crystalrl.fates import Fates, fates
 from crystalrl.params_checks import floats
+from crystalrl.turnover import Array, Climb, Turnover, steps_between, turnover
+
+SURE = 0.98
+"""Share of the followed experiences from which on all are said to do the same."""
 
 
-def describe(params: Any, slots: int, utility: float, interference: float) -> str:
-    """See `CrystalParams.describe`."""
-    gain, loss = _rates(params, utility, interference)
-    target = gain / (gain + loss) if gain + loss else 0.0
-    liquid, glass, crystal = params.caps(slots)
-    thresholds = (("glass", params.tau_L), ("crystal", params.tau_C))
-    lines = [
-        f"An experience of utility {utility:g} under interference {interference:g}:",
-        *(f"  {_arrival(params, name, floats(tau)[0], target, gain + loss, slots)}" for name, tau in thresholds),
-        f"  tends to c* = {target:.3f}",
-        f"Slots: {liquid:,} liquid, {glass:,} glass, {crystal:,} crystal.",
-        f"Consolidation every {params.interval(slots):,} environment steps"
-        + (" and at the end of each episode." if params.every_episode else "."),
-    ]
-    return "\n".join(lines)
+WASTE = 0.8
+"""Share of the slots in use below which a warning is due."""
 
 
-def _rates(params: Any, utility: float, interference: float) -> tuple[float, float]:
-    """Gain and loss per unit of time."""
-    alpha, beta, leak = (floats(x)[0] for x in (params.alpha, params.beta, params.leak))
-    if params.melt is None:
-        return alpha * utility, beta * interference + leak
-    return alpha * utility * (1 - interference), floats(params.melt)[0] * interference + leak
+def describe(
+    params: Any,
+    slots: int,
+    utility: float = 0.5,
+    interference: float = 0.0,
+    episode: int | None = None,
+    utilities: Sequence[float] | None = None,
+) -> str:
+    """What becomes of an experience of this utility: when it becomes glass and crystal, or is overwritten.
+
+    episode: environment steps of an episode, which counts with `every_episode`; utilities: those of all experiences
+    that arrive (None: evenly over [0, 1]).
+    """
+    for name, value in (("utility", utility), ("interference", interference)):
+        if not 0 <= value <= 1:
+            raise ValueError(f"{name}: wanted a number from 0 to 1, got {value!r}")
+    outlook = Outlook.of(params, slots, utility, interference, episode, utilities)
+    return "\n".join([*outlook.verdict(), *outlook.melting(), *outlook.population(), *outlook.setting()])
 
 
-def _arrival(params: Any, phase: str, tau: float, target: float, rate: float, slots: int) -> str:
-    if target <= tau:
-        return f"never becomes {phase}: the mean of c stays below {tau:g}"
-    time = -math.log(1 - tau / target) / rate
-    if params.clock == "calls":
-        return f"becomes {phase} after {time / params.delta_t:,.0f} consolidations"
-    return f"becomes {phase} after {time * params.unit(slots):,.0f} environment steps"
+@dataclass(frozen=True)
+class Outlook:
+    """What becomes of experiences of one utility in one memory."""
+
+    params: Any
+    slots: int
+    utility: float
+    interference: float
+    episode: int | None
+    spread: bool
+    """Whether the utilities of all experiences are evenly spread over [0, 1]."""
+    interval: float
+    """Environment steps between consolidations."""
+    climb: Climb
+    seen: Turnover
+    later: Fates
+    """Of experiences that arrive in the long run."""
+    first: Fates
+    """Of experiences that arrive before the first consolidation."""
+
+    @classmethod
+    def of(
+        cls,
+        params: Any,
+        slots: int,
+        utility: float,
+        interference: float = 0.0,
+        episode: int | None = None,
+        utilities: Sequence[float] | None = None,
+    ) -> Outlook:
+        interval = steps_between(params, slots, episode)
+        climb = Climb.of(params, interval, slots, utility, interference)
+        seen = turnover(params, slots, interval, utilities)
+        later, first = (fates(seen, params, climb, utility, interval, first=first) for first in (False, True))
+        even = utilities is None
+        return cls(params, slots, utility, interference, episode, even, interval, climb, seen, later, first)
+
+    def verdict(self) -> list[str]:
+        later, first = self._fate(self.later), self._fate(self.first)
+        head = f"An experience of utility {self.utility:g} under interference {self.interference:g}"
+        if later == first or self._same():
+            return [f"{head}:", *later]
+        return [f"{head}, once the memory is full:", *later, "The first ones, before the first consolidation:", *first]
+
+    def _same(self) -> bool:
+        """Whether what is said of the first experiences would differ from the rest by the times only."""
+        later, first = self.later, self.first
+        shares = ("glass", "crystal", "lost")
+        alike = all(_certainty(later.share(what)) == _certainty(first.share(what)) for what in shares)
+        return alike and bool(later.crowded.any() == first.crowded.any())
+
+    def _fate(self, fate: Fates) -> list[str]:
+        """One line for each thing that happens to more than a few of the experiences."""
+        if not self.params.phases:
+            return ["  never becomes glass: phases are off"]
+        target, glass = self.climb.target, fate.glass < math.inf
+        low, high = floats(self.params.tau_L)[0], floats(self.params.tau_C)[0]
+        never = "  never becomes {}: c tends to {:.3f}, {} begins above {:g}"
+        gone = (fate.lost < math.inf) & ~glass
+        lines = [
+            never.format("glass", target, "glass", low) if target <= low else "",
+            self._line("becomes glass", fate.glass, glass),
+            self._line("is overwritten", fate.lost, gone & ~fate.crowded, ", before it becomes glass" * (target > low)),
+            self._line("is evicted", fate.lost, gone & fate.crowded, " instead of becoming glass: glass is full"),
+            self._line("becomes crystal", fate.crystal, fate.crystal < math.inf),
+            self._line("is evicted", fate.lost, glass & fate.crowded, ": glass is full"),
+            never.format("crystal", target, "crystal", high) if low < target <= high else "",
+            f"  never becomes crystal: {self._obstacle(fate)}" if target > high and not fate.share("crystal") else "",
+            f"  c tends to {target:.3f}",
+        ]
+        return [line for line in lines if line]
+
+    def _line(self, verb: str, time: Array, which: NDArray[np.bool_], more: str = "") -> str:
+        share = float(which.mean())
+        if _certainty(share) == 0:
+            return ""
+        who = "" if _certainty(share) == 2 else f"in {share:.0%} of the cases "
+        return f"  {who}{verb} after about {self._time(float(time[which].mean()))}{more}"
+
+    def _obstacle(self, fate: Fates) -> str:
+        if fate.refused.any():
+            return "the crystal store is full and admits no more"
+        return "glass is full of more useful experiences" if fate.crowded.any() else "it is overwritten before"
+
+    def _time(self, steps: float) -> str:
+        """A time in consolidations and environment steps."""
+        turns = steps / self.interval
+        count = f"{turns:,.0f}" if turns >= 10 else f"{turns:.1f}"
+        if self._counts_episodes and self.episode is None:
+            return f"{count} consolidations (episodes)"
+        return f"{float(f'{steps:.3g}'):,.0f} environment steps ({count} consolidations)"
+
+    @property
+    def _counts_episodes(self) -> bool:
+        return bool(self.params.every_episode and self.params.clock == "calls")
+
+    def melting(self) -> list[str]:
+        """How long a crystal of c = 1 takes to melt under the interference."""
+        if self.interference == 0:
+            return []
+        lines, band = [], self.params.band_C
+        if band is not None:
+            lines.append(self._melts("glass", floats(self.params.tau_C)[0] - band))
+            lines.append(self._melts("liquid", floats(self.params.tau_L)[0] - self.params.band_L))
+        else:
+            lines.append("A crystal never becomes glass again (band_C is None).")
+        if self.params.tau_evict is not None and self.interference == 1:
+            lines.append(f"A crystal contradicted in {self.params.tau_evict} consecutive consolidations is evicted.")
+        return lines
+
+    def _melts(self, phase: str, below: float) -> str:
+        turns = float(self.climb.turns(below, 1.0, start=1.0)) * self.params.slices
+        if math.isinf(turns):
+            return f"A crystal (c = 1) never becomes {phase} again: c stays above {below:.3g}."
+        return f"A crystal (c = 1) becomes {phase} again after {self._time(turns * self.interval)}."
+
+    def population(self) -> list[str]:
+        glass, crystal = self.seen.shares
+        counts = self.seen.counts[-self.seen.cycle :].mean(0) * self.slots
+        held = ", ".join(f"{n:,.0f} {name}" for n, name in zip(counts, ("liquid", "glass", "crystal"), strict=True))
+        whose = "evenly spread utilities" if self.spread else "the given utilities"
+        lines = [
+            f"In the long run, of all experiences ({whose}, no interference), {glass:.0%} become glass, {crystal:.0%} "
+            f"crystal; the slots hold {held}."
+        ]
+        if self.seen.full_after is not None:
+            then = "it admits no more" if self.params.overflow == "frozen" else "it is a random sample of all crystals"
+            lines.append(f"The crystal store is full after about {self._time(self.seen.full_after)}; then {then}.")
+        if self.params.borrow and self.seen.used < WASTE:
+            empty = f"{1 - self.seen.used:.0%} of the slots stay empty"
+            lines.append(
+                f"{empty}: nearly all crystallize, and the crystal store drops them. A longer time_unit helps."
+            )
+        if crystal == 0 and self.seen.full_after is None:
+            lines.append("No crystal forms: use more slots, a larger alpha, or consolidate more often.")
+        return lines
+
+    def setting(self) -> list[str]:
+        params = self.params
+        liquid, glass, crystal = params.caps(self.slots)
+        spare = self.slots - liquid - glass - crystal
+        room = ", and liquid borrows what glass and crystal leave empty." if params.borrow else "."
+        room = f", {spare:,} left free by each consolidation{room}" if spare else room
+        ends = " and at the end of each episode" if params.every_episode else ""
+        every = f"every {params.interval(self.slots):,} environment steps{ends}"
+        lines = [
+            f"Slots: {liquid:,} liquid, {glass:,} glass, {crystal:,} crystal{room}",
+            f"Consolidation {every}; nothing moves before the first.",
+        ]
+        if params.every_episode and self.episode is None:
+            lines.append("Overwriting is computed without episodes that end earlier; give `episode`, their length.")
+        if params.settle is not None:
+            lines.append(
+                "Outputs are taken to have settled (factor 1); with anchors, times are longer while they move."
+            )
+        return lines
+
+
+def _certainty(share: float) -> int:
+    """0: none, 1: some, 2: all."""
+    return 0 if share <= 1 - SURE else 2 if share >= SURE else 1

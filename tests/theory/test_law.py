@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from crystalrl import CrystalParams
 from crystalrl.theory import CorrelationTimes, Crystallization, Fluctuation, Thresholds
 
 SIGMAS = (0.0, 1e-6, 1e-4, 0.005, 0.1, 1.0)
@@ -96,6 +97,13 @@ def test_constants_can_come_from_any_object_that_has_them() -> None:
     law = Crystallization.of(params, utility=0.4, interference=0.2)
     assert law == Crystallization(0.1, 0.02, 0.01, 0.4, 0.2, 0.001)
     assert law.rates.loss == pytest.approx(0.005)
+
+
+def test_the_law_of_a_memory_that_melts() -> None:
+    law = Crystallization.of(CrystalParams(melt=0.5, leak=0.01), utility=0.4, interference=0.2)
+    assert (law.rates.gain, law.rates.loss) == pytest.approx((0.2 * 0.4 * 0.8, 0.5 * 0.2 + 0.01))
+    with pytest.raises(ValueError, match=r"utility must be in \[0, 1\], got 1.5"):
+        Crystallization.of(CrystalParams(), utility=1.5, interference=0.5)
 
 
 def test_per_lane_values_are_refused() -> None:

@@ -47,15 +47,19 @@ class Crystallization:
 
     @classmethod
     def of(cls, params: Any, utility: float = 0.5, interference: float = 0.1) -> Crystallization:
-        """From any object with alpha, beta, sigma and leak; raises for per-lane values."""
-        values = {}
+        """From any object with alpha, beta, sigma and leak; raises for per-lane values.
+
+        With `melt` (μ), dc = αU(1−c)(1−W) − (μW + leak)c is the same law with the utility U(1−W) and β = μ.
+        """
+        values, melt = {}, getattr(params, "melt", None)
         for name in ("alpha", "beta", "sigma", "leak"):
-            value = getattr(params, name)
+            value = melt if name == "beta" and melt is not None else getattr(params, name)
             if np.ndim(value) != 0:
                 shape = np.shape(value)
                 raise TypeError(f"{name} holds one value per lane {shape}: the theory takes one lane, pass its value")
             values[name] = float(value)
-        return cls(utility=utility, interference=interference, **values)
+        free = 1.0 if melt is None else 1 - float(unit("interference", interference))
+        return cls(utility=float(unit("utility", utility)) * free, interference=interference, **values)
 
     @property
     def rates(self) -> Rates:

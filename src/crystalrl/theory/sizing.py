@@ -176,7 +176,7 @@ class Design:
         return np.asarray(self.crystal_lifetime / np.maximum(formed, self.crystal_lifetime))
 
     def params(self, **changes: Any) -> CrystalParams:
-        """`CrystalParams` for a memory of the required capacity; all other fields keep their defaults."""
+        """`CrystalParams` for a memory of the required capacity; all others are those of `repaired`."""
         given: dict[str, Any] = {
             "alpha": self.alpha,
             "beta": self.beta,
@@ -188,7 +188,7 @@ class Design:
             "time_unit": self.time_unit,
             "every": self.time_unit,
         }
-        return CrystalParams(**{**given, **changes})
+        return CrystalParams.repaired(**{**given, **changes})
 
 
 def design(needs: Requirements) -> Design:

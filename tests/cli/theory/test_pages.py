@@ -38,6 +38,14 @@ def test_the_committed_guide_is_what_the_command_writes(tmp_path: Path) -> None:
         assert (DOCS / "figures" / figure.name).exists()
 
 
+def test_the_guide_begins_with_the_recommended_configuration() -> None:
+    headings = re.findall(r"^#+ (.*)$", (DOCS / "choosing-parameters.md").read_text(), re.MULTILINE)
+    assert headings[:4] == [
+        "Choosing parameters", "The recommended configuration", "Slots, tasks and the unit of time", "In words"
+    ]  # fmt: skip
+    assert headings[4] == "The paper's rule"
+
+
 def test_claims_are_counted_by_verdict_and_listed_by_section() -> None:
     one, two = (Claim(Place(where, "I", 7, "c"), "|c| < 1", "false", str, "—") for where in ("here", "there"))
     page = claims_page([("First", one, "a|b"), ("First", two, "c"), ("Second", one, "d")])

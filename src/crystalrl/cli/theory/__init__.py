@@ -12,8 +12,8 @@ from rich.progress import track
 from rich.table import Table
 
 from crystalrl.cli.parsing import parsed
-from crystalrl.cli.theory.options import Claims, Guide, Show
-from crystalrl.theory import Requirements, claims, design
+from crystalrl.cli.theory.options import Claims, DesignMemory, Guide, Show
+from crystalrl.theory import claims, design, recommend
 
 VERDICT_STYLE = {
     "true": "green",
@@ -32,16 +32,20 @@ def show(options: Show, console: Console) -> None:
     thresholds = options.thresholds  # validated before anything is printed
     console.print(terminal.summary(options))
     console.print(terminal.path_plot(options))
+    console.print(options.words, highlight=False, soft_wrap=True)
     if options.plot is not None:
         theory_figures.draw_law(options.law, options.c0, thresholds, options.end, options.plot)
         console.print(f"wrote {options.plot}")
 
 
-def design_memory(needs: Requirements, console: Console) -> None:
-    """Print parameters that meet the requirements."""
+def design_memory(options: DesignMemory, console: Console) -> None:
+    """Print parameters that meet the requirements, and which are not met."""
     from crystalrl.cli.theory import terminal
 
-    console.print(terminal.design_table(design(needs)))
+    if options.preset == "paper":
+        console.print(terminal.design_table(design(options.paper)))
+    else:
+        console.print(terminal.recommended_table(options.needs, recommend(options.needs)))
 
 
 def check_claims(options: Claims, console: Console) -> None:
@@ -76,7 +80,7 @@ def write_guide(options: Guide, console: Console) -> None:
 
 COMMANDS: dict[type, tuple[str, Callable[[Any, Console], None]]] = {
     Show: ("show", show),
-    Requirements: ("design", design_memory),
+    DesignMemory: ("design", design_memory),
     Claims: ("claims", check_claims),
     Guide: ("guide", write_guide),
 }
