@@ -1,5 +1,6 @@
 """The command line as a whole: how it ends, with which message and which exit status."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -138,7 +139,7 @@ def test_broken_toml_is_an_error_with_file_and_line(capsys: pytest.CaptureFixtur
         assert "line 3" in said or "end of document" in said
 
 
-class Flaky(gymnasium.Env[np.ndarray, int]):
+class Destructive(gymnasium.Env[np.ndarray, int]):
     observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
     action_space = gymnasium.spaces.Discrete(2)
 
@@ -146,20 +147,22 @@ class Flaky(gymnasium.Env[np.ndarray, int]):
         return self.observation_space.low, {}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, object]]:
-        raise OSError("the robot is on fire")
+        shutil.rmtree("runs/run", ignore_errors=True)
+        return self.observation_space.low, 0.0, True, False, {}
 
 
 @pytest.mark.parametrize("debug", [False, True])
 def test_a_run_that_fails_ends_with_status_1_and_a_traceback_only_for_debugging(
     debug: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(gymnasium.registry, "Flaky-v0", gymnasium.envs.registration.EnvSpec("Flaky-v0", Flaky))
+    spec = gymnasium.envs.registration.EnvSpec("Destructive-v0", Destructive)
+    monkeypatch.setitem(gymnasium.registry, "Destructive-v0", spec)
     with pytest.raises(SystemExit, match="1"):
-        cli.main(["run", "gym:Flaky-v0", *TINY, "--device", "cpu", *["--debug"] * debug])
+        cli.main(["run", "gym:Destructive-v0", *TINY, "--device", "cpu", *["--debug"] * debug])
     said = capsys.readouterr().err
     last = said.splitlines()[-1]
     assert last.startswith("crystalrl: run failed: ")
-    assert "the robot is on fire" in last
+    assert "No such file or directory" in last
     assert "`crystalrl resume runs/run`" in last
     assert ("Traceback" in said) == debug
 

@@ -64,7 +64,7 @@ def test_returns_in_the_memory_are_discounted_as_the_agent_wants_them() -> None:
 
 
 def test_only_a_memory_with_anchors_stores_the_outputs_of_the_agent() -> None:
-    _, agent, plain = built(RunSpec("nav-1", memory="crystal", capacity=64, batch=8))
+    _, agent, plain = built(RunSpec("nav-1", memory="crystal", preset="unanchored", capacity=64, batch=8))
     _, _, anchored = built(RunSpec("nav-1", memory="crystal", preset="anchored", capacity=64, batch=8))
     assert plain.nbytes < anchored.nbytes
     assert agent.anchors == {"q": (5,)}

@@ -14,7 +14,7 @@ from tests.memory.crystal.experience import feed, memory_of, with_output
 def test_the_first_anchor_is_the_output_whatever_the_slot_held_before() -> None:
     memory = memory_of(8, CrystalParams.anchored(), anchor={"q": (2,)})
     feed(memory, 8)
-    memory.consolidate(lambda b: Evaluation(b.reward, {"q": b.obs * 1e20}))
+    memory.consolidate(lambda b: Evaluation(b.reward, {"q": b.obs * 1e12}))
     feed(memory, 40, seed=1)
     memory.consolidate(with_output)
     held = memory.experiences()

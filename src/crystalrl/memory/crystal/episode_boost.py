@@ -99,7 +99,7 @@ class Episodes:
         """Count experiences that another library stored in slots int64[M], in order; see `CrystalMemory.commit`."""
         if self.external is None or not isinstance(arena, ExternalArena):
             return
-        reward = torch.as_tensor(arena.fetch(slots)["reward"]).reshape(-1)
+        reward = torch.as_tensor(arena.fetch(slots)["reward"], device="cpu").reshape(-1)
         self._see(reward[None])
         self.steps += len(slots)
         envs = [0] * len(slots) if env is None else env.tolist()
@@ -110,7 +110,7 @@ class Episodes:
                 self._raise_members(ledger, self.external.end(step[0]))
 
     def _raise_members(self, ledger: CrystalLedger, over: Running) -> None:
-        slots, numbers = torch.tensor(over.members).unbind(1)
+        slots, numbers = torch.tensor(over.members, device="cpu").unbind(1)
         kept = slots[(ledger.birth[0, slots] == numbers) & (ledger.phase[0, slots] > 0)]
         ledger.boost[0, kept] = self._share(torch.full_like(self.largest, over.total))[0]
 

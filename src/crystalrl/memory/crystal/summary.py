@@ -66,8 +66,9 @@ def idle(ledger: CrystalLedger, anchors: Anchors, consolidations: Tensor) -> tup
             "Experiences are overwritten too early: use more slots, a larger alpha, or consolidate more often."
         )
     used = float((ledger.count / ledger.slots).mean())
-    if full_once and used < 0.8:
-        found.append(f"{used:.0%} of the slots are used: phases below their capacity leave the rest empty. Set borrow.")
+    if full_once and used < 0.6:
+        remedy = "use fewer slots or a longer time_unit" if ledger.params.borrow else "set borrow"
+        found.append(f"{used:.0%} of the slots are used, since phases beyond their capacity are trimmed: {remedy}.")
     if anchors and not ledger.params.pulls:
         found.append("There are anchors but kappa = 0: they pull with nothing.")
     return tuple(found)
