@@ -195,7 +195,7 @@ class CrystalTwin:
             held = {phase: sum(e.phase == phase for e in self.slots.values()) for phase in ORDER}
             exact = bounded(exact, {phase: self.p.draws_per_experience * held[phase] for phase in ORDER}, size)
         places = {phase: math.floor(value + 1e-9) for phase, value in exact.items()}
-        by_remainder = sorted(ORDER, key=lambda phase: (places[phase] - exact[phase], ORDER.index(phase)))
+        by_remainder = sorted(ORDER, key=lambda phase: (round(places[phase] - exact[phase], 9), ORDER.index(phase)))
         for phase in by_remainder[: size - sum(places.values())]:
             places[phase] += 1
         return places

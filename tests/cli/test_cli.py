@@ -78,7 +78,11 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_interrupted_run_says_how_to_continue_and_shows_no_traceback(tmp_path: Path) -> None:
     command = ["run", "nav-2", "--steps", "1000000", "--seeds", "0", "--out", str(tmp_path / "run")]
     process = subprocess.Popen(
-        [sys.executable, "-m", "crystalrl", *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, "-m", "crystalrl", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # in the background it would be ignored
     )
     deadline = time.monotonic() + 60
     while not (tmp_path / "run" / "spec.toml").exists() and time.monotonic() < deadline:
