@@ -61,7 +61,7 @@ def _without_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pack.Packer, "__init__", border)
     monkeypatch.setattr(pack.Packer, "pack", pack.Packer._pack_on_device)
     monkeypatch.setattr(ledger, "rebuild_queue", lambda self: setattr(self, "_room", 1 << 30))
-    monkeypatch.setattr(ledger, "refresh_strata", lambda self: setattr(self, "_liquid_was_empty", False))
+    monkeypatch.setattr(ledger, "refresh_strata", lambda self: setattr(self.strata, "scarce", False))
 
 
 class Recording:
