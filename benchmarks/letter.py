@@ -192,7 +192,7 @@ def _rows(result: Result) -> Iterator[list[str]]:
     changed = result["utility"]
     yield [
         "`update` changes the TD error and the draw weight, not U (Algorithm 2, last line)",
-        "U is computed anew for all before anything reads it",
+        "U is recomputed for all before anything reads it",
         f"arbitrary U before a consolidation: {changed['changed']} of {changed['experiences']:,} experiences differ "
         "after it",
     ]

@@ -53,7 +53,7 @@ def inject(model: Any) -> None:
 
 
 def consolidating(model: Any, callback: Any, progress_bar: bool = False) -> Any:
-    """`_init_callback`, with a `Consolidate` beside the test's own callback."""
+    """`_init_callback`, with a `Consolidate` in addition to the test's own callback."""
     if REPLACEMENT is not None and isinstance(getattr(model, "replay_buffer", None), REPLACEMENT):
         given = callback if isinstance(callback, list) else [] if callback is None else [callback]
         callback = CallbackList([*given, sb3.Consolidate()]) if all(map(is_callback, given)) else callback

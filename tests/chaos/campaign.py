@@ -2,7 +2,7 @@
 
 A unit is a fixed number of attempts that depends only on the seed and on its own number. The child reports each unit;
 if it crashes or hangs, the unit counts as broken and a new child goes on with the next one. Figures are stored as JSON
-after each unit, so an interrupted attack continues. Figures of other sources are not continued: they start anew.
+after each unit, so an interrupted attack continues. If the sources changed, figures start from zero.
 """
 
 from __future__ import annotations

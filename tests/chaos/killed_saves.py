@@ -25,7 +25,7 @@ CAPACITY = 1_000
 
 @dataclass
 class Twin:
-    """The same life here; it loads the file whenever the child does, because loading counts generations anew."""
+    """The same life here; it loads the file whenever the child does, since loading restarts the generations."""
 
     path: Path
     memory: ReplayMemory

@@ -35,7 +35,7 @@ class Drawn:
 
 
 class Subject:
-    """A buffer of so many slots for observations of a shape and dtype, and two actions."""
+    """A buffer with this many slots, for observations of a shape and dtype, and two actions."""
 
     def __init__(
         self, slots: int, shape: tuple[int, ...] = (2,), dtype: Any = np.float32, n_step: int = 1, gamma: float = 0.9

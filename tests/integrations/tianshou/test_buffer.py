@@ -175,7 +175,7 @@ def test_a_copied_buffer_goes_on_exactly_like_its_original(
         train(algorithm, each, stream)
     states = buffer.memory.state_dict(), again.memory.state_dict()
     differing = [name for name, tensor in states[0].items() if not torch.equal(tensor, states[1][name])]
-    assert set(differing) <= {"ledger.slot.claims"}  # generations are counted anew in a copy
+    assert set(differing) <= {"ledger.slot.claims"}  # a copy restarts the generation counters
     assert all(torch.equal(a, b) for a, b in zip(made.policy.parameters(), twin.policy.parameters(), strict=True))
     for name in ("obs", "act", "rew", "done"):
         np.testing.assert_array_equal(buffer._meta[name], again._meta[name])

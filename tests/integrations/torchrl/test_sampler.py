@@ -117,7 +117,7 @@ def test_a_copied_buffer_goes_on_exactly_like_its_original(name: str, way: str) 
         each.consolidate()
     states = sampler.memory.state_dict(), again.sampler.memory.state_dict()
     differing = [key for key, tensor in states[0].items() if not torch.equal(tensor, states[1][key])]
-    assert set(differing) <= {"ledger.slot.claims"}  # generations are counted anew in a copy
+    assert set(differing) <= {"ledger.slot.claims"}  # a copy restarts the generation counters
     assert again.storage is not buffer.storage
     again.sampler.memory.check()
 
