@@ -42,6 +42,7 @@ memory/sampling/
 dynamics.py
 params.py
 params_checks.py
+lifecycle.py
 lanes.py
 # overlapping calls of two threads are refused
 memory/exclusive.py

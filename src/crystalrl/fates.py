@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crystalrl.lifecycle import Lifecycle
 from crystalrl.params_checks import floats
 from crystalrl.turnover import GOLDEN, Array, Climb, Turnover
 
@@ -41,7 +41,9 @@ class Fates:
         return float(values[np.isfinite(values)].mean()) if np.isfinite(values).any() else math.nan
 
 
-def fates(seen: Turnover, params: Any, climb: Climb, utility: float, interval: float, *, first: bool = False) -> Fates:
+def fates(
+    seen: Turnover, params: Lifecycle, climb: Climb, utility: float, interval: float, *, first: bool = False
+) -> Fates:
     """Follow experiences that arrive at different times, in the long run or (first) in the first interval."""
     span = interval if first else seen.cycle * seen.interval
     begin = 0.0 if first else (len(seen.newest) - seen.cycle) * seen.interval
@@ -55,7 +57,7 @@ class _Probe:
     """One experience: when c passes the thresholds, and when its utility lies below a limit."""
 
     def __init__(
-        self, seen: Turnover, params: Any, climb: Climb, utility: float, interval: float, birth: float
+        self, seen: Turnover, params: Lifecycle, climb: Climb, utility: float, interval: float, birth: float
     ) -> None:
         self.seen, self.utility, self.birth = seen, utility, birth
         self.glass, self.crystal = (

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
 from crystalrl.lanes import PerLane
+from crystalrl.lifecycle import Lifecycle
 from crystalrl.params_checks import check_fields, floats
 from crystalrl.params_words import describe
 
@@ -19,33 +20,8 @@ Rule = Literal["none", "exists", "newer_majority", "fresh_mean"]
 
 
 @dataclass(frozen=True)
-class CrystalParams:
+class CrystalParams(Lifecycle):
     """How experiences crystallize, are kept and replayed. Only `PerLane` fields may differ between lanes."""
-
-    alpha: PerLane = 0.2
-    """α, consolidation rate per unit of time (eq. sde)."""
-    beta: PerLane = 0.005
-    """β, decrystallization rate of an experience under interference (eq. sde)."""
-    sigma: PerLane = 0.005
-    """σ, noise coefficient (eq. sde); 0 makes c deterministic."""
-    leak: PerLane = 0.0
-    """β₀, decay rate without interference, which makes c* depend on the utility. An extension of the paper."""
-    melt: PerLane | None = 1.0
-    """μ, melting rate: dc = αU(1−c)(1−W) − μ·c·W, with W the interference. None: the paper's form, −β·c·I."""
-    settle: PerLane | None = 0.3
-    """g: α is multiplied by exp(−output drift / (g·output spread)), so that outputs must settle first. None: off.
-    Without anchors it has no effect."""
-
-    tau_L: PerLane = 0.3
-    """τ_L, the c above which liquid becomes glass."""
-    tau_C: PerLane = 0.7
-    """τ_C, the c above which glass becomes crystal."""
-    band_L: float = 0.05
-    """Hysteresis: glass becomes liquid again below τ_L − band_L."""
-    band_C: float | None = 0.05
-    """Hysteresis: crystal becomes glass again below τ_C − band_C. None: never (Algorithm 1 has no such demotion)."""
-    tau_evict: int | None = None
-    """A crystal under interference for this many consecutive consolidations is evicted; at most 255. None: off."""
 
     w1: PerLane = 0.5
     """Weight of the TD error in the utility (eq. utility); w1 + w2 + w3 is 1, or less if a term is switched off. Where
@@ -103,24 +79,13 @@ class CrystalParams:
     anchor_power: PerLane = 2.0
     """p: the anchor loss of an experience is weighted by κ·c^p."""
 
-    capacity: tuple[float, float, float] = (6.0, 2.0, 8.0)
-    """Shares of the slots for liquid, glass and crystal."""
-    spare: float = 0.0
-    """Share of the slots that a consolidation leaves free for what arrives until the next one, which then evicts by
-    utility, new ones included (the paper). Without a free slot, `add` overwrites by the last known utility."""
-    borrow: bool = True
-    """Whether liquid also uses the slots that glass and crystal leave empty. False: only its share (the paper)."""
     batch: tuple[float, float, float] = (0.40, 0.10, 0.50)
     """Shares of a batch for liquid, glass and crystal."""
     draws_per_experience: float | None = 1.0
     """A phase gets at most this many draws per stored experience in a batch, if other phases can take the rest. None:
     its full share, even if it holds one experience (the paper)."""
-    phases: bool = True
-    """Whether experiences change phase. False: one buffer (a row of the paper's ablation); c moves, phases do not."""
     split: Literal["largest_remainder", "floor"] = "largest_remainder"
     """How batch shares are rounded; `floor` is Algorithm 2: ⌊.70B⌋, ⌊.25B⌋, ⌈.05B⌉, the rest to liquid."""
-    overflow: Literal["reservoir", "frozen"] = "reservoir"
-    """If the crystal store is full: `reservoir` keeps a uniform sample of all crystals, `frozen` admits no more."""
     nu: PerLane = 0.4
     """ν, exponent of |δ| in the draw weights."""
     is_exponent: PerLane = 0.4
@@ -130,55 +95,9 @@ class CrystalParams:
     importance: Literal["phase", "memory"] = "phase"
     """What importance weights correct: unequal draws within a phase, or within the whole memory (Algorithm 2)."""
 
-    integrator: Literal["beta", "euler"] = "beta"
-    """Matched Beta (exact mean and variance for any step) or Euler–Maruyama with clipping (the paper)."""
-    clock: Literal["steps", "calls"] = "steps"
-    """Whether time is environment steps / time_unit, or `delta_t` per call of `consolidate` (the paper)."""
-    delta_t: float = 1.0
-    """Δt of a consolidation with clock="calls"."""
-    time_unit: int | None = None
-    """Environment steps per unit of time. None: a tenth of the capacity, between 200 and 2,000."""
-    every: int | None = None
-    """Environment steps between consolidations. None: one time_unit."""
-    every_episode: bool = False
-    """Whether the end of an episode also makes a consolidation due."""
-    slices: int = 1
-    """1: each consolidation updates all experiences; n: it updates one n-th of them in turn, with its own time step."""
-
     def __post_init__(self) -> None:
         check_fields(self)
-        self._refuse_inconsistent()
-
-    def _refuse_inconsistent(self) -> None:
-        for low, high in self._by_lane("tau_L", "tau_C"):
-            if low >= high:
-                raise ValueError(f"tau_L, tau_C: wanted tau_L < tau_C, got {low} and {high}")
-        if self.spare and self.borrow:
-            raise ValueError(f"spare: wanted 0 where liquid borrows every empty slot (borrow), got {self.spare}")
-        if self.integrator == "euler":
-            loss = "beta" if self.melt is None else "melt"
-            for rates in self._by_lane("alpha", loss, "leak"):
-                if sum(rates) * self._longest_step > 1 + 1e-9:
-                    step = f"Euler steps of {self._longest_step:g}"
-                    raise ValueError(f"alpha, {loss}, leak: wanted a sum ≤ 1 / Δt for {step}, got {rates}")
-
-    @property
-    def _longest_step(self) -> float:
-        """Δt of a consolidation that runs as soon as it is due, in the smallest memory."""
-        if self.clock == "calls":
-            return self.slices * self.delta_t
-        if self.every is None:
-            return self.slices
-        return self.slices * self.every / (self.time_unit or 200)
-
-    def _by_lane(self, *names: str) -> list[tuple[float, ...]]:
-        """Values of several fields, lane by lane; a scalar applies to every lane."""
-        lists = [floats(getattr(self, name)) for name in names]
-        lanes = max(len(each) for each in lists)
-        if any(len(each) not in (1, lanes) for each in lists):
-            counts = [len(each) for each in lists]
-            raise ValueError(f"{', '.join(names)}: wanted the same number of lanes in each, got {counts}")
-        return list(zip(*(each * lanes if len(each) == 1 else each for each in lists), strict=True))
+        self.refuse_inconsistent()
 
     @classmethod
     def anchored(cls, **changes: Any) -> Self:
@@ -232,23 +151,6 @@ class CrystalParams:
         table = {"alpha": 0.01, "beta": 0.001, "sigma": 0.002, "tau_L": 0.35, "tau_C": 0.8, "delta_t": 5.0}
         return cls.paper(**{**table, "every_episode": False, "capacity": _with_crystal(0.05), **changes})
 
-    def unit(self, slots: int) -> int:
-        """Environment steps per unit of time in a memory with this many slots."""
-        return self.time_unit if self.time_unit is not None else round(min(max(0.1 * slots, 200), 2000))
-
-    def interval(self, slots: int) -> int:
-        """Environment steps between consolidations in a memory with this many slots."""
-        return self.every if self.every is not None else self.unit(slots)
-
-    def caps(self, slots: int) -> tuple[int, int, int]:
-        """Slots for liquid, glass and crystal; they sum to `slots` without the spare ones; liquid has at least one."""
-        slots -= int(self.spare * slots)
-        if not self.phases:
-            return slots, 0, 0
-        glass, crystal = (round(share / sum(self.capacity) * (slots - 1)) for share in self.capacity[1:])
-        crystal = min(crystal, slots - 1 - glass)
-        return slots - glass - crystal, glass, crystal
-
     def without_anchors(self) -> Self:
         """The same for a memory without anchors: since nothing holds the network to its crystals, it learns from them
         like from all others.
@@ -266,7 +168,7 @@ class CrystalParams:
         return self.pulls or self.settle is not None
 
     def describe(self, slots: int, utility: float = 0.5, interference: float = 0.0, **more: Any) -> str:
-        """What becomes of an experience of this utility in a memory of so many slots, overwriting included, in words;
+        """What becomes of an experience of this utility in a memory with this many slots, overwriting included;
         more: see `crystalrl.params_words.describe`."""
         return describe(self, slots, utility, interference, **more)
 

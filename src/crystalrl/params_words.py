@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crystalrl.fates import Fates, fates
+from crystalrl.lifecycle import Lifecycle
 from crystalrl.params_checks import floats
 from crystalrl.turnover import Array, Climb, Turnover, steps_between, turnover
 
@@ -23,7 +23,7 @@ WASTE = 0.8
 
 
 def describe(
-    params: Any,
+    params: Lifecycle,
     slots: int,
     utility: float = 0.5,
     interference: float = 0.0,
@@ -46,7 +46,7 @@ def describe(
 class Outlook:
     """What becomes of experiences of one utility in one memory."""
 
-    params: Any
+    params: Lifecycle
     slots: int
     utility: float
     interference: float
@@ -65,7 +65,7 @@ class Outlook:
     @classmethod
     def of(
         cls,
-        params: Any,
+        params: Lifecycle,
         slots: int,
         utility: float,
         interference: float = 0.0,

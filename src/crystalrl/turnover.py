@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crystalrl.lifecycle import Lifecycle
 from crystalrl.params_checks import floats
 
 Array = NDArray[np.float64]
@@ -41,7 +42,7 @@ class Climb:
     euler: bool
 
     @classmethod
-    def of(cls, params: Any, interval: float, slots: int, utility: float, interference: float = 0.0) -> Climb:
+    def of(cls, params: Lifecycle, interval: float, slots: int, utility: float, interference: float = 0.0) -> Climb:
         """The climb of an experience whose outputs have settled; the first lane, if parameters differ."""
         alpha, beta, leak = (floats(x)[0] for x in (params.alpha, params.beta, params.leak))
         gain, loss = alpha * utility, beta * interference
@@ -125,7 +126,7 @@ class Turnover:
         return min(1.0, float(glass)), min(1.0, float(crystal))
 
 
-def steps_between(params: Any, slots: int, episode: int | None = None) -> float:
+def steps_between(params: Lifecycle, slots: int, episode: int | None = None) -> float:
     """Mean environment steps between consolidations; `episode`: the steps of an episode, if it makes one due."""
     every: int = params.interval(slots)
     if episode is None or not params.every_episode:
@@ -133,7 +134,7 @@ def steps_between(params: Any, slots: int, episode: int | None = None) -> float:
     return 1 / (1 / every + 1 / episode - 1 / math.lcm(every, episode))
 
 
-def turnover(params: Any, slots: int, interval: float, utilities: Sequence[float] | None = None) -> Turnover:
+def turnover(params: Lifecycle, slots: int, interval: float, utilities: Sequence[float] | None = None) -> Turnover:
     """Follow a memory; utilities: of the experiences that arrive, in any order. None: evenly spread over [0, 1]."""
     followed = _Followed(params, slots, interval, utilities)
     for _ in range(followed.turns):
@@ -145,7 +146,7 @@ def turnover(params: Any, slots: int, interval: float, utilities: Sequence[float
 class _Followed:
     """A memory with at most `SLOTS` slots that stand for all, at most `TURNS` consolidations per filling."""
 
-    def __init__(self, params: Any, slots: int, interval: float, utilities: Sequence[float] | None) -> None:
+    def __init__(self, params: Lifecycle, slots: int, interval: float, utilities: Sequence[float] | None) -> None:
         self.params, self.slots = params, slots
         lump = max(1, round(slots / TURNS / interval))
         self.interval = interval * lump

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Protocol
@@ -10,9 +10,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from crystalrl.memory import Consolidation, CrystalMemory
-from crystalrl.memory.storage.external import ExternalArena
-from crystalrl.memory.storage.spec import StorageSpec, storage_from_json
+from crystalrl.memory import Consolidation
+from crystalrl.memory.storage.spec import StorageSpec
 from crystalrl.params import CrystalParams
 from crystalrl.types import ArrayLike, Evaluate, Transition
 
@@ -51,20 +50,6 @@ def consolidate(memory: Crystallizing, evaluate: Evaluate) -> Consolidation:
     if not bool(memory.consolidations.any()):
         memory.restart_clock()
     return memory.consolidate(evaluate)
-
-
-def packed(memory: CrystalMemory) -> dict[str, Any]:
-    """A memory with an external arena, without its arena, for pickle and deepcopy."""
-    return {"header": memory._header(), "tensors": {name: t.numpy() for name, t in memory.state_dict().items()}}
-
-
-def unpacked(state: Mapping[str, Any], arena: ExternalArena) -> CrystalMemory:
-    """The memory of `packed`, over an arena that gives the same experiences."""
-    header, tensors = state["header"], {name: torch.as_tensor(value) for name, value in state["tensors"].items()}
-    options: dict[str, Any] = {**storage_from_json(header["structure"]), "seed": tensors["streams.seeds"].tolist()}
-    memory = CrystalMemory._restore({**options, "arena": arena}, header["params"])
-    memory.load_state_dict(tensors)
-    return memory
 
 
 @contextmanager

@@ -87,7 +87,7 @@ class Trainer:
         self.begun = False
         """Whether the untrained agent was evaluated."""
         self.failed = torch.zeros(len(seeds), dtype=torch.bool)
-        """bool[L]: learners that an environment has ended; they are trained on, without meaning, beside the others."""
+        """bool[L]: learners that an environment has ended. They go on training; their results are not used."""
         box = () if isinstance(self.suite.action, int) else self.suite.action
         kind = torch.float32 if box else torch.int64
         self.action = torch.zeros(len(seeds), spec.envs, *box, dtype=kind, device=device)

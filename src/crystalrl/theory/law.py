@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from crystalrl.lifecycle import Lifecycle
 from crystalrl.theory import finite_volume, fluctuations, landscape, moments, passage, sizing, transient
 from crystalrl.theory.fluctuations import CorrelationTimes, Fluctuation, Mixture, Moments
 from crystalrl.theory.forgetting import Forgetting, forgetting
@@ -46,7 +47,7 @@ class Crystallization:
             raise ValueError(f"sigma must be 0 or at least {SMALLEST_SIGMA:g}, got {self.sigma:g}")
 
     @classmethod
-    def of(cls, params: Any, utility: float = 0.5, interference: float = 0.1) -> Crystallization:
+    def of(cls, params: Lifecycle, utility: float = 0.5, interference: float = 0.1) -> Crystallization:
         """From any object with alpha, beta, sigma and leak; raises for per-lane values.
 
         With `melt` (μ), dc = αU(1−c)(1−W) − (μW + leak)c is the same law with the utility U(1−W) and β = μ.

@@ -13,7 +13,7 @@ from tianshou.data import Batch as Samples
 from tianshou.data import ReplayBuffer, ReplayBufferManager
 from torch import Tensor
 
-from crystalrl.integrations._common import consolidate, packed, private_randomness, unpacked
+from crystalrl.integrations._common import consolidate, private_randomness
 from crystalrl.integrations.outstanding import Outstanding
 from crystalrl.integrations.tianshou.adapters import Adapter, adapter_for
 from crystalrl.integrations.tianshou.columns import STORED, fields_of, nested, rows_of
@@ -252,13 +252,13 @@ class CrystalReplayBuffer(ReplayBufferManager):
     def __getstate__(self) -> dict[str, Any]:
         """For pickle and deepcopy: everything except the algorithm. Attach one to the copy before it is used."""
         state = {name: value for name, value in self.__dict__.items() if name != "_drawn"}
-        kept = None if self.memory is None else packed(self.memory)
+        kept = None if self.memory is None else self.memory.packed()
         return {**state, "adapter": None, "memory": kept, "_outstanding": Outstanding()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__({**state, "memory": None})
         if state["memory"] is not None:
-            self.memory = unpacked(state["memory"], ExternalArena(self.maxsize, self._fetch))
+            self.memory = CrystalMemory.unpacked(state["memory"], ExternalArena(self.maxsize, self._fetch))
 
     def save_hdf5(self, path: str, compression: str | None = None) -> None:
         raise NotImplementedError("save_hdf5: wanted `save`, which also keeps the memory's state")

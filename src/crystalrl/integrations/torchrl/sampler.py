@@ -11,7 +11,7 @@ from torch import Tensor
 from torchrl.data.replay_buffers.samplers import Sampler
 from torchrl.data.replay_buffers.writers import Writer
 
-from crystalrl.integrations._common import consolidate, packed, unpacked
+from crystalrl.integrations._common import consolidate
 from crystalrl.integrations.outstanding import Lock, Outstanding
 from crystalrl.integrations.torchrl.loss import MemoryLoss, entries
 from crystalrl.memory import Consolidation, CrystalMemory
@@ -56,7 +56,7 @@ class CrystalSampler(Sampler):
         if self._packed is not None:
             loss.updates = max(loss.updates, self._packed["updates"])
             self._arena = ExternalArena(self.writer.storage.max_size, self._fetch)
-            self.memory, self._packed = unpacked(self._packed, self._arena), None
+            self.memory, self._packed = CrystalMemory.unpacked(self._packed, self._arena), None
 
     @property
     def loss(self) -> MemoryLoss:
@@ -68,7 +68,7 @@ class CrystalSampler(Sampler):
     def __getstate__(self) -> dict[str, Any]:
         """For pickle and deepcopy: everything except the loss. The storage copies the experiences."""
         state = {name: value for name, value in self.__dict__.items() if name != "_arena"}
-        kept = self._packed if self.memory is None else {**packed(self.memory), "updates": self.loss.updates}
+        kept = self._packed if self.memory is None else {**self.memory.packed(), "updates": self.loss.updates}
         return {**state, "_loss": None, "memory": None, "_packed": kept, "_outstanding": Outstanding()}
 
     @property

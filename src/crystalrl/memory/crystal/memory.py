@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from crystalrl.dynamics import EMPTY
-from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.crystal import report
 from crystalrl.memory.crystal.anchors import Anchors
 from crystalrl.memory.crystal.consolidate import plan
@@ -37,7 +36,7 @@ from crystalrl.params_checks import require_params
 from crystalrl.types import ArrayLike, Batch, Evaluate, Transition
 
 
-class CrystalMemory(StoredCrystals, ReplayMemory):
+class CrystalMemory(StoredCrystals):
     """Replay memory in which every experience has a state c in [0, 1] (Adaptive Memory Crystallization).
 
     Experiences pass from liquid to glass to crystal as c rises. c decides what is kept, what is replayed, how much the

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
+import torch
 from torch import Tensor
 
 from crystalrl.backends.protocols import UNLABELLED
+from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.crystal.anchors import Anchors
 from crystalrl.memory.crystal.checks import memory_problems
 from crystalrl.memory.crystal.episode_boost import Episodes
@@ -16,14 +18,14 @@ from crystalrl.memory.exclusive import exclusive
 from crystalrl.memory.neighbours.features import Features
 from crystalrl.memory.neighbours.neighbourhood import Neighbours
 from crystalrl.memory.storage.checks import Named, Problems
+from crystalrl.memory.storage.external import ExternalArena
 from crystalrl.memory.storage.header import CheckpointError
-from crystalrl.memory.storage.spec import Shape, StorageSpec
-from crystalrl.memory.stored import StoredMemory
+from crystalrl.memory.storage.spec import Shape, StorageSpec, storage_from_json
 from crystalrl.params import CrystalParams
 
 
-class StoredCrystals(StoredMemory, complete=False):
-    """State of a crystal memory: also anchors, visits, counters of episodes and neighbour lists."""
+class StoredCrystals(ReplayMemory, complete=False):
+    """A replay memory whose state has anchors, visits, counters of episodes and neighbour lists as well."""
 
     params: CrystalParams
     anchors: Anchors
@@ -46,6 +48,19 @@ class StoredCrystals(StoredMemory, complete=False):
         anchor = {name: tuple(shape) for name, shape in params["anchor"].items()}
         options = {**storage, "params": CrystalParams.from_json(params["crystal"]), "anchor": anchor}
         return cls(**options)
+
+    def packed(self) -> dict[str, Any]:
+        """A memory over an external arena, without that arena, as plain values and arrays: for pickle and deepcopy."""
+        return {"header": self._header(), "tensors": {name: t.numpy() for name, t in self.state_dict().items()}}
+
+    @classmethod
+    def unpacked(cls, state: Mapping[str, Any], arena: ExternalArena) -> Self:
+        """The memory of `packed`, over an arena that gives the same experiences."""
+        header, tensors = state["header"], {name: torch.as_tensor(value) for name, value in state["tensors"].items()}
+        options: dict[str, Any] = {**storage_from_json(header["structure"]), "seed": tensors["streams.seeds"].tolist()}
+        memory = cls._restore({**options, "arena": arena}, header["params"])
+        memory.load_state_dict(tensors)
+        return memory
 
     def _header(self) -> dict[str, Any]:
         anchor = {name: list(tensor.shape[2:]) for name, tensor in self.anchors.items()}
