@@ -9,6 +9,8 @@ python -m tests.chaos list              names, attempts, and how far each is
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 from pathlib import Path
 
 from tests.chaos import smoke
@@ -56,6 +58,7 @@ def run(names: list[str], results: Path, given: argparse.Namespace) -> int:
     if given.fresh:
         for name in names:
             (results / f"{name}.json").unlink(missing_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends the children too
     wanted = [(ATTACKS[name], ATTACKS[name].quick if given.quick else ATTACKS[name].full) for name in names]
     orders = carry_out(wanted, results, given.jobs, tell=told)
     return int(any(order.tally.broken or (order.undone and not order.attack.lacks()) for order in orders))

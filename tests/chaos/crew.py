@@ -28,6 +28,9 @@ from tests.chaos.campaign import RESULTS, ROOT, SEED, Attack, Outcome, Tally, Ve
 ROOM = 4 << 30
 """Free bytes that a file system in memory must have to be used."""
 
+PATIENCE = 10.0
+"""Seconds in which a job that was stopped should have ended its child."""
+
 
 @dataclass
 class Order:
@@ -79,6 +82,8 @@ class Crew:
                 thread.join()
         finally:
             self._stop()
+            for thread in threads:
+                thread.join(PATIENCE)
 
     def _stop(self) -> None:
         with self.changed:

@@ -148,7 +148,7 @@ KINDS: dict[str, tuple[Any, str, type]] = {
 
 def everywhere(kind: str, numba: int, numpy: int, torch_: int, triton: int, cuda: int) -> tuple[Attack, ...]:
     """The same operations with every backend; the numbers are operations."""
-    on_cuda: dict[str, Any] = {"device": "cuda", "unit": SHORT_LIFE, "lacks": no_cuda, "smoke": False}
+    on_cuda: dict[str, Any] = {"device": "cuda", "lacks": no_cuda, "smoke": False, "timeout": 900.0}
     interpreted: dict[str, Any] = {
         "unit": SHORT_LIFE, "lacks": packages("triton"), "smoke": False, "prepare": with_triton, "timeout": 900.0
     }  # fmt: skip
@@ -163,8 +163,8 @@ def everywhere(kind: str, numba: int, numpy: int, torch_: int, triton: int, cuda
 
 
 ATTACKS = (
-    *everywhere("classic", 400_000, 200_000, 60_000, 1_000, 10_000),
-    *everywhere("crystal", 220_000, 110_000, 20_000, 400, 4_000),
+    *everywhere("classic", 400_000, 200_000, 60_000, 4_000, 10_000),
+    *everywhere("crystal", 220_000, 110_000, 20_000, 1_500, 4_000),
     special("no-numba", "numba is not installed", 10_000, without_numba),
     special("float64", "torch's default dtype is float64", 10_000, float64),
 )
