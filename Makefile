@@ -30,10 +30,10 @@ test: setup check
 	$(BIN)/pytest -m 'not slow' -n $(WORKERS)
 
 test-all: setup check
-	CRYSTALRL_CHAOS=quick $(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS)
 
 chaos: setup
-	$(BIN)/pytest tests/chaos -m slow -n $(WORKERS)
+	$(BIN)/python -m tests.chaos run --jobs $(WORKERS)
 	$(BIN)/python -m tests.chaos render
 
 bench: setup

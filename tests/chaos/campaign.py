@@ -1,8 +1,9 @@
-"""How an attack is carried out: in a child process, unit by unit, with figures that survive an interruption.
+"""What an attack is, and the figures of an attack.
 
-A unit is a fixed number of attempts that depends only on the seed and on its own number. The child reports each unit;
-if it crashes or hangs, the unit counts as broken and a new child goes on with the next one. Figures are stored as JSON
-after each unit, so an interrupted attack continues. If the sources changed, figures start from zero.
+A unit is a fixed number of attempts that depends only on the seed, the name of the attack and its own number. Units are
+counted in the order of their numbers, until there are as many attempts as wanted: so figures do not depend on how many
+processes took part. Figures are stored as JSON after each unit, so an interrupted attack continues. If the sources
+changed, figures start from zero.
 """
 
 from __future__ import annotations
@@ -11,25 +12,34 @@ import hashlib
 import json
 import os
 import random
-import resource
-import select
-import signal
-import subprocess
-import sys
-import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "results" / "chaos"
+VARIABLE = "CRYSTALRL_CHAOS_RESULTS"
+"""Environment variable: the folder of the figures."""
+RESULTS = Path(os.environ.get(VARIABLE) or ROOT / "results" / "chaos")
 SEED = 2026
 EXAMPLES = 20
 """Descriptions of broken attempts that are stored."""
+
+
+def nothing() -> str:
+    return ""
+
+
+def packages(*names: str) -> Callable[[], str]:
+    """For `Attack.lacks`: the packages that are not installed."""
+
+    def lacks() -> str:
+        missing = [name for name in names if find_spec(name) is None]
+        return f"wanted the package {', '.join(missing)}, got none" if missing else ""
+
+    return lacks
 
 
 @dataclass(frozen=True)
@@ -65,11 +75,32 @@ class Attack:
     """Environment variables of the child."""
     smoke: bool = True
     """Whether a few attempts take seconds, so that they are part of the ordinary tests."""
+    lacks: Callable[[], str] = nothing
+    """Why the attack cannot be carried out on this machine; empty if it can."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A unit that was carried out."""
+
+    verdict: Verdict
+    seconds: float = 0.0
+    processor_seconds: float = 0.0
+
+    @property
+    def attempts(self) -> int:
+        return self.verdict.held + self.verdict.refused + len(self.verdict.broken)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Outcome:
+        """From what `asdict` gives, through JSON."""
+        verdict = values["verdict"]
+        return cls(Verdict(**{**verdict, "broken": tuple(verdict["broken"])}), *list(values.values())[1:])
 
 
 @dataclass
 class Tally:
-    """The figures of an attack so far."""
+    """The figures of an attack so far: of its first `units` units."""
 
     attack: str
     seed: int
@@ -80,15 +111,32 @@ class Tally:
     refused: int = 0
     broken: int = 0
     seconds: float = 0.0
+    """Of all processes together."""
     processor_seconds: float = 0.0
     notes: dict[str, int] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
+    ahead: dict[int, Outcome] = field(default_factory=dict)
+    """Units that were carried out before one with a lower number."""
 
     @property
     def attempts(self) -> int:
         return self.held + self.refused + self.broken
 
-    def count(self, verdict: Verdict) -> None:
+    @property
+    def complete(self) -> bool:
+        return self.attempts >= self.wanted
+
+    def take(self, number: int, outcome: Outcome) -> None:
+        """Count a unit as soon as those before it are counted. Those that are not needed are dropped."""
+        self.ahead[number] = outcome
+        self.seconds = round(self.seconds + outcome.seconds, 3)
+        self.processor_seconds = round(self.processor_seconds + outcome.processor_seconds, 3)
+        while not self.complete and self.units in self.ahead:
+            self._count(self.ahead.pop(self.units).verdict)
+        if self.complete:
+            self.ahead = {}
+
+    def _count(self, verdict: Verdict) -> None:
         self.units += 1
         self.held += verdict.held
         self.refused += verdict.refused
@@ -112,7 +160,17 @@ def stored(folder: Path, name: str) -> Tally | None:
         return None
     values = json.loads(path.read_text())
     del values["attempts"]
-    return Tally(**values)
+    ahead = {int(number): Outcome.of(outcome) for number, outcome in values.pop("ahead", {}).items()}
+    return Tally(**values, ahead=ahead)
+
+
+def begun(folder: Path, name: str, wanted: int, seed: int) -> Tally:
+    """The stored figures of the same sources and seed, or new ones."""
+    tally = stored(folder, name)
+    if tally is None or (tally.seed, tally.sources) != (seed, sources()):
+        tally = Tally(name, seed, sources(), wanted)
+    tally.wanted = wanted
+    return tally
 
 
 def sources() -> str:
@@ -121,73 +179,3 @@ def sources() -> str:
     for path in sorted((ROOT / "src" / "crystalrl").rglob("*.py")):
         hasher.update(path.read_bytes())
     return hasher.hexdigest()[:12]
-
-
-def carry_out(attack: Attack, wanted: int, results: Path = RESULTS, seed: int = SEED) -> Tally:
-    """Make attempts until there are `wanted`, continuing from stored figures of the same sources and seed."""
-    tally = stored(results, attack.name)
-    if tally is None or (tally.seed, tally.sources) != (seed, sources()):
-        tally = Tally(attack.name, seed, sources(), wanted)
-    tally.wanted = wanted
-    while tally.attempts < wanted:
-        begun, used = time.monotonic(), _processor_seconds()
-        for verdict in _from_child(attack, tally):
-            tally.seconds = round(tally.seconds + time.monotonic() - begun, 3)
-            begun = time.monotonic()
-            tally.count(verdict)
-            tally.store(results)
-        tally.processor_seconds = round(tally.processor_seconds + _processor_seconds() - used, 3)
-    tally.store(results)
-    return tally
-
-
-def _processor_seconds() -> float:
-    """Of all children that have ended, and of theirs."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def _from_child(attack: Attack, tally: Tally) -> Iterator[Verdict]:
-    """The verdicts of one child process; the last is a broken one if the child ended too soon."""
-    with tempfile.TemporaryDirectory(dir=_fast_folder()) as folder, tempfile.TemporaryFile() as errors:
-        order = [attack.name, folder, tally.seed, tally.units, tally.wanted - tally.attempts]
-        command = [sys.executable, "-m", "tests.chaos.child", *map(str, order)]
-        paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-        environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1", **attack.environment}
-        child = subprocess.Popen(
-            command, cwd=folder, stdout=subprocess.PIPE, stderr=errors, env=environment, start_new_session=True
-        )
-        try:
-            yield from _verdicts(attack, child, errors)
-        finally:
-            _end(child)
-
-
-def _verdicts(attack: Attack, child: subprocess.Popen[bytes], errors: IO[bytes]) -> Iterator[Verdict]:
-    assert child.stdout is not None
-    while True:
-        ready, _, _ = select.select([child.stdout], [], [], attack.timeout)
-        line = child.stdout.readline() if ready else b""
-        if line == b"done\n":
-            return
-        if not line:
-            what = f"ended with {child.wait()}" if ready else f"no answer in {attack.timeout:.0f} s"
-            errors.seek(0)
-            yield Verdict(broken=(f"{what}: {errors.read()[-1500:].decode(errors='replace').strip()}",))
-            return
-        values = json.loads(line)
-        yield Verdict(**{**values, "broken": tuple(values["broken"])})
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """End the child and what it has started."""
-    with suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
-    if child.stdout is not None:
-        child.stdout.close()
-
-
-def _fast_folder() -> str | None:
-    """Where syncing a file costs nothing."""
-    return "/dev/shm" if os.path.isdir("/dev/shm") else None

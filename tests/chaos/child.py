@@ -1,15 +1,21 @@
-"""The child process of an attack: `python -m tests.chaos.child NAME FOLDER SEED FIRST ATTEMPTS` prints its verdicts."""
+"""The child process of an attack: `python -m tests.chaos.child NAME FOLDER SEED SIZE`.
+
+It reads the numbers of units of SIZE attempts from standard input and answers each with a line of JSON, after a first
+line once it is prepared.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import random
+import resource
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.chaos.campaign import Attack
+from tests.chaos.campaign import Attack, Outcome, Verdict
 
 
 def found(name: str) -> Attack:
@@ -23,20 +29,32 @@ def found(name: str) -> Attack:
     return ATTACKS[name]
 
 
-def main(name: str, folder: str, seed: str, first: str, attempts: str) -> None:
-    """One line of JSON per unit; standard output is otherwise empty, whatever the library prints."""
+class Clock:
+    """Seconds since the last call, and processor seconds of this process and of its children that have ended."""
+
+    def __init__(self) -> None:
+        self.last = (time.monotonic(), 0.0)
+
+    def __call__(self) -> tuple[float, float]:
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        now = (time.monotonic(), sum(each.ru_utime + each.ru_stime for each in used))
+        passed, busy = (new - old for new, old in zip(now, self.last, strict=True))
+        self.last = now
+        return round(passed, 3), round(busy, 3)
+
+
+def main(name: str, folder: str, seed: str, size: str) -> None:
+    """Standard output has the answers only, whatever the library prints."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    attack, number, left = found(name), int(first), int(attempts)
+    clock, attack = Clock(), found(name)
     prepared = attack.prepare(Path(folder))
-    while left > 0:
-        rng = random.Random(f"{seed} {name} {number}")
-        verdict = attack.attempt(prepared, number, min(attack.unit, left), rng)
-        answers.write(json.dumps(asdict(verdict)) + "\n")
-        number += 1
-        left -= verdict.held + verdict.refused + len(verdict.broken)
-    answers.write("done\n")
-    answers.close()
+    answers.write(json.dumps(asdict(Outcome(Verdict(), *clock()))) + "\n")
+    for line in iter(sys.stdin.readline, ""):
+        number = int(line)
+        clock()
+        verdict = attack.attempt(prepared, number, int(size), random.Random(f"{seed} {name} {number}"))
+        answers.write(json.dumps(asdict(Outcome(verdict, *clock()))) + "\n")
 
 
 if __name__ == "__main__":

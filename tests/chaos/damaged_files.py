@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from crystalrl import load_memory
@@ -19,7 +18,7 @@ from crystalrl.memory import ReplayMemory
 from crystalrl.memory.storage.checkpoint import CheckpointError
 from tests.chaos.campaign import Attack, Verdict
 from tests.chaos.files import damaged, resealed, tampered
-from tests.chaos.small import KINDS, small, step, use
+from tests.chaos.small import KINDS, fill, small, use
 from tests.experience import assert_same_state
 
 ALLOWANCE = 8 << 20
@@ -40,9 +39,8 @@ def prepare(folder: Path) -> list[Subject]:
     torch.set_num_threads(1)
     subjects = []
     for number, kind in enumerate(KINDS):
-        memory, rng = small(kind, 1_000, n_step=3 if kind == "uniform" else 1), np.random.default_rng(number)
-        for _ in range(1_200):
-            memory.add(step(rng))
+        memory = small(kind, 1_000, n_step=3 if kind == "uniform" else 1)
+        fill(memory, 1_200, number)
         use(memory)
         path = folder / type(memory).__name__
         memory.save(path)

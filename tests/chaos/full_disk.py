@@ -1,12 +1,13 @@
 """Disks that are full: an error, the previous file unchanged, nothing left behind, and the study goes on later.
 
-A limit on the size of files acts as a full disk. Where user namespaces are allowed, every tenth attempt is made on a
-small file system in memory that is really full.
+A limit on the size of files acts as a full disk. One attempt in ten is a command whose output goes to /dev/full. Where
+user namespaces are allowed, another one in ten is made on a small file system in memory that is really full.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
 import resource
@@ -17,6 +18,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 
 from crystalrl import load_memory
@@ -60,7 +62,11 @@ def limited(nbytes: int) -> Iterator[None]:
 
 def attempt(disk: Disk, number: int, size: int, rng: random.Random) -> Verdict:
     ways = (save, save, save, save, run)
-    way = really_full if number % 10 == 9 and namespaces() else ways[number % len(ways)]
+    way = ways[number % len(ways)]
+    if number % 10 == 7 and find_spec("tyro"):  # which the command line needs
+        way = command
+    elif number % 10 == 9 and namespaces():
+        way = really_full
     try:
         way(disk, number, rng)
     except Exception as error:
@@ -97,6 +103,21 @@ def run(disk: Disk, number: int, rng: random.Random) -> None:
     assert status == 0, f"could not be resumed: status {status}"
     assert tables(out) == study.tables, "other tables"
     shutil.rmtree(out)
+
+
+def command(disk: Disk, number: int, rng: random.Random) -> None:
+    """A command that cannot print what it should ends with one message and an exit status."""
+    from crystalrl.cli.errors import INVALID
+
+    words = rng.choice([["list"], ["--help"], ["run", "--help"]])
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "crystalrl", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (
+        INVALID,
+        f"crystalrl: {OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))}\n",
+    )
 
 
 FULL = """

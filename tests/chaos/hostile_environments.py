@@ -1,7 +1,8 @@
-"""Environments that raise or lie in the middle of a study: only their own learner suffers.
+"""Environments that raise, lie, hang or end their process in the middle of a study: only their own learner suffers.
 
 A unit is a study of three learners. One environment of one of them misbehaves once, while training or while scoring.
-The tables of the others must be those of a study in which nothing happened, bit for bit.
+The tables of the others must be those of a study in which nothing happened, bit for bit. Where a worker process ends,
+the learners that have an environment in the same worker lose its episode, and nothing else.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import os
 import random
 import shutil
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
 
@@ -28,54 +29,17 @@ from crystalrl.suites.gym import GymWorld
 from crystalrl.suites.worker import reset_seed
 from crystalrl.suites.workers import Incident
 from tests.chaos.campaign import Attack, Verdict
+from tests.chaos.hostile import ENDS, LENGTH, LIES, NAME, RAISES, VARIABLE
 
-NAME = "ChaosHostile-v0"
-VARIABLE = "CHAOS_HOSTILE"
-LENGTH = 10
 SPEC = RunSpec(
     f"gym:{NAME}", memory="crystal", preset="anchored", seeds=(0, 1, 2), steps=200, capacity=64, batch=16, episodes=2,
     points=1, envs=2, agent_params={"width": 16},
 )  # fmt: skip
-RAISES = ("raise",)
-"""The environment is replaced, its episode truncated, and its learner goes on."""
-LIES = ("nan reward", "infinite reward", "nan observation", "huge observation", "short observation", "long observation")
-"""The learner has failed: none of its numbers are stored."""
-
-
-class Hostile(gymnasium.Env[Any, Any]):
-    """Counts its steps. In the episode and step that the environment variable names, it misbehaves."""
-
-    observation_space = gymnasium.spaces.Box(-1e6, 1e6, (2,), np.float32)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-        super().reset(seed=seed)
-        self.age, self.own = 0, seed
-        return np.array([0.0, (seed or 0) % 97], np.float32), {}
-
-    def step(self, action: Any) -> Any:
-        self.age += 1
-        obs, reward = np.array([self.age, (self.own or 0) % 97], np.float32), float(action)
-        order = json.loads(os.environ.get(VARIABLE, "{}"))
-        if order and (self.own, self.age) == (order["seed"], order["step"]):
-            obs, reward = misbehave(order["how"], obs, reward)
-        return obs, reward, False, self.age >= LENGTH, {}
-
-
-def misbehave(how: str, obs: Any, reward: float) -> tuple[Any, float]:
-    if how == "raise":
-        raise ArithmeticError("the sky fell down")
-    rewards = {"nan reward": np.nan, "infinite reward": -np.inf}
-    seen = {
-        "nan observation": obs * np.nan,
-        "huge observation": np.array([1e300, 0.0]),
-        "short observation": obs[:1],
-        "long observation": np.append(obs, obs),
-    }
-    return seen.get(how, obs), rewards.get(how, reward)
-
-
-gymnasium.register(NAME, entry_point=Hostile)
+ENVIRONMENTS = 2
+"""Of each learner, while training and while scoring."""
+WORKERS = "CRYSTALRL_WORKERS"
+HANGS = 12
+"""One of so many studies with worker processes has an environment that hangs: the library waits a minute for it."""
 
 
 @dataclass(frozen=True)
@@ -92,26 +56,59 @@ def prepare(folder: Path) -> Peace:
     return Peace(folder, {table: read(folder / "peace", table) for table in TABLES})
 
 
-def attempt(peace: Peace, number: int, size: int, rng: random.Random) -> Verdict:
-    how, lane = rng.choice(RAISES + LIES), rng.randrange(3)
-    scoring = rng.random() < 0.5
-    seed = episode_seed(lane, rng.randrange(2), 0 if scoring else rng.randrange(3), scoring)
-    os.environ[VARIABLE] = json.dumps({"how": how, "seed": seed, "step": rng.randint(1, LENGTH)})
-    out = peace.folder / f"run-{number}"
+@dataclass(frozen=True)
+class Trouble:
+    """What an environment does, and where."""
+
+    how: str
+    lane: int
+    env: int
+    scoring: bool
+    workers: int
+
+    @property
+    def neighbours(self) -> set[int]:
+        """Lanes that have an environment in the same worker process, if that ends; otherwise this lane only."""
+        if self.how not in ENDS:
+            return {self.lane}
+        row, rows = self.lane * ENVIRONMENTS + self.env, len(SPEC.seeds) * ENVIRONMENTS
+        return {other // ENVIRONMENTS for other in range(row % self.workers, rows, self.workers)}
+
+    def order(self, rng: random.Random) -> str:
+        """For the environment variable."""
+        seed = episode_seed(self.lane, self.env, 0 if self.scoring else rng.randrange(3), self.scoring)
+        return json.dumps({"how": self.how, "seed": seed, "step": rng.randint(1, LENGTH)})
+
+
+def alone(number: int, rng: random.Random) -> Trouble:
+    """In this process."""
+    return Trouble(rng.choice(RAISES + LIES), rng.randrange(3), rng.randrange(2), rng.random() < 0.5, 0)
+
+
+def in_worker(number: int, rng: random.Random) -> Trouble:
+    """In one of three worker processes, which lanes share, or in a worker process of its own."""
+    lane, env, workers = rng.randrange(3), rng.randrange(2), rng.choice((3, 6))
+    if number % HANGS == HANGS - 1:
+        return Trouble("hang", lane, env, False, workers)  # scoring repeats its episodes, and the hang, every time
+    return Trouble(rng.choice(RAISES + LIES + ENDS[:2] * 2), lane, env, rng.random() < 0.5, workers)
+
+
+def attempt(draw: Any, peace: Peace, number: int, size: int, rng: random.Random) -> Verdict:
+    trouble, out = draw(number, rng), peace.folder / f"run-{number}"
+    os.environ |= {VARIABLE: trouble.order(rng), WORKERS: str(trouble.workers)}
     try:
         store = Store(out, "")
         incidents = [event for _, event in execute(plan({"row": SPEC}), store) if isinstance(event, Incident)]
-        assert incidents, "no incident"
-        assert {incident.lane for incident in incidents} == {lane}, incidents
+        assert {(incident.lane, incident.env) for incident in incidents} == {(trouble.lane, trouble.env)}, incidents
         failed = [one["seed"] for one in store.failures()]
-        assert failed == ([] if how in RAISES else [SPEC.seeds[lane]]), failed
-        compare(peace, out, lane)
+        assert failed == ([SPEC.seeds[trouble.lane]] if trouble.how in LIES else []), failed
+        compare(peace, out, trouble.neighbours)
     except Exception as error:
-        return Verdict(broken=(f"{how}, lane {lane}, {'scoring' if scoring else 'training'}: {error!r}"[:400],))
+        return Verdict(broken=(f"{trouble}: {error!r}"[:400],))
     finally:
-        os.environ.pop(VARIABLE)
+        del os.environ[VARIABLE], os.environ[WORKERS]
         shutil.rmtree(out, ignore_errors=True)
-    return Verdict(held=1, notes={"learners recorded as failed": int(how in LIES)})
+    return Verdict(held=1, notes={"learners recorded as failed": int(trouble.how in LIES), trouble.how: 1})
 
 
 def episode_seed(lane: int, env: int, episode: int, scoring: bool) -> int:
@@ -121,11 +118,12 @@ def episode_seed(lane: int, env: int, episode: int, scoring: bool) -> int:
     return reset_seed(world._request(lane * SPEC.envs + env)["seed"], episode)
 
 
-def compare(peace: Peace, out: Path, lane: int) -> None:
-    """The other learners' rows, bit for bit; no NaN in the scores."""
+def compare(peace: Peace, out: Path, lanes: set[int]) -> None:
+    """The rows of the learners that are not in `lanes`, bit for bit; no NaN in the scores."""
+    touched = [SPEC.seeds[lane] for lane in lanes]
     for table, wanted in peace.tables.items():
         got = read(out, table)
-        others, theirs = (np.asarray(columns["seed"]) != SPEC.seeds[lane] for columns in (wanted, got))
+        others, theirs = (~np.isin(columns["seed"], touched) for columns in (wanted, got))
         for name, column in wanted.items():
             assert np.array_equal(column[others], got[name][theirs], equal_nan=column.dtype.kind == "f"), (table, name)
     assert np.isfinite(read(out, "scores")["score"]).all()
@@ -134,6 +132,10 @@ def compare(peace: Peace, out: Path, lane: int) -> None:
 ATTACKS = (
     Attack(
         "hostile-environments", "Environment raises, or returns NaN, infinity or a wrong shape", "studies", 200, 2,
-        attempt, prepare,
+        partial(attempt, alone), prepare,
+    ),
+    Attack(
+        "hostile-workers", "The same in a worker process, or the environment hangs or ends its process", "studies",
+        120, 2, partial(attempt, in_worker), prepare, smoke=False,
     ),
 )  # fmt: skip

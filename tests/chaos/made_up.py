@@ -8,7 +8,7 @@ import signal
 import time
 from pathlib import Path
 
-from tests.chaos.campaign import Attack, Verdict
+from tests.chaos.campaign import Attack, Verdict, packages
 
 
 def counted(folder: Path, number: int, size: int, rng: random.Random) -> Verdict:
@@ -29,8 +29,14 @@ def hang(folder: Path, number: int, size: int, rng: random.Random) -> Verdict:
     return Verdict(held=1)
 
 
+def unprepared(folder: Path) -> Path:
+    raise LookupError("nothing to attack")
+
+
 ATTACKS = (
     Attack("made-up-counted", "", "attempts", 20, 2, counted, unit=2),
     Attack("made-up-crash", "", "attempts", 4, 2, crash),
     Attack("made-up-hang", "", "attempts", 3, 2, hang, timeout=2.0),
+    Attack("made-up-unprepared", "", "attempts", 3, 2, counted, unprepared),
+    Attack("made-up-lacking", "", "attempts", 3, 2, counted, lacks=packages("no_such_package")),
 )

@@ -25,10 +25,12 @@ class Planning(Machine):
     def compare_state(self, lane: int, held: Any, items: list[Item], slots: list[int]) -> None:
         """Then go on from the same numbers: rounding must not add up over a long life."""
         super().compare_state(lane, held, items, slots)
+        numbers = self.memory.ledger.c[lane].tolist()
+        anchors = {name: anchor[lane].cpu().numpy().copy() for name, anchor in self.memory.anchors.items()}
         for slot, item in zip(slots, items, strict=True):
-            item.c = float(self.memory.ledger.c[lane, slot])
+            item.c = numbers[slot]
             if item.evaluated:
-                item.anchors = {name: anchor[lane, slot].numpy().copy() for name, anchor in self.memory.anchors.items()}
+                item.anchors = {name: anchor[slot] for name, anchor in anchors.items()}
 
     @rule(theta=st.floats(-2, 2, width=32))
     def consolidate_in_two_steps(self, theta: float) -> None:

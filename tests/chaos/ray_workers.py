@@ -14,7 +14,7 @@ from crystalrl.study.execution import execute, execute_ray
 from crystalrl.study.plan import plan
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import Store
-from tests.chaos.campaign import Attack, Verdict
+from tests.chaos.campaign import Attack, Verdict, packages
 from tests.chaos.killed_studies import tables
 
 SMALL = {"suite": "nav-2", "steps": 1_600, "capacity": 300, "batch": 32, "episodes": 4, "points": 2, "seeds": (0, 1)}
@@ -95,5 +95,6 @@ ATTACKS = (
         KILLS,
         timeout=600.0,
         smoke=False,
+        lacks=packages("ray"),
     ),
 )

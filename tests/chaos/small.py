@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from crystalrl import (
     UniformMemory,
 )
 from crystalrl.memory import ReplayMemory
+from tests.experience import assert_same_state
 
 KINDS = ("uniform", "prioritized", "reservoir", "crystal")
 SIZE = 400
@@ -38,6 +40,12 @@ def step(rng: np.random.Generator) -> Transition:
     return Transition(obs, int(rng.integers(3)), float(rng.normal()), after, bool(rng.random() < 0.1))
 
 
+def fill(memory: ReplayMemory, steps: int, seed: int = 0) -> None:
+    rng = np.random.default_rng(seed)
+    for _ in range(steps):
+        memory.add(step(rng))
+
+
 def live(memory: ReplayMemory) -> int:
     """One more step: what happens depends on the number of steps before. Returns that number."""
     number = int(memory.time[0]) + 1
@@ -49,6 +57,31 @@ def live(memory: ReplayMemory) -> int:
 def critic(batch: Batch) -> Evaluation:
     assert isinstance(batch.obs, torch.Tensor)
     return Evaluation(batch.reward, {"q": batch.obs[..., :2]})
+
+
+def draws(memory: ReplayMemory, count: int = 5, answers: Any = None) -> list[tuple[list[int], list[float]]]:
+    """Slots and weights of the next batches, with a step before each; also put into a queue, if there is one."""
+    found = []
+    for _ in range(count):
+        live(memory)
+        batch = memory.sample(16)
+        found.append((batch.index.tolist(), batch.weight.tolist()))
+    memory.check()
+    if answers is not None:
+        answers.put(found)
+    return found
+
+
+def draws_in_process(memory: ReplayMemory, method: str) -> list[tuple[list[int], list[float]]]:
+    """`draws` of a memory that was given to another process, which is started with that method."""
+    context: Any = multiprocessing.get_context(method)
+    answers = context.Queue()
+    child = context.Process(target=draws, args=(memory, 5, answers))
+    child.start()
+    there: list[tuple[list[int], list[float]]] = answers.get(timeout=120)
+    child.join(60)
+    assert child.exitcode == 0, child.exitcode
+    return there
 
 
 def use(memory: ReplayMemory) -> None:
@@ -69,7 +102,4 @@ def use(memory: ReplayMemory) -> None:
 
 def same(one: ReplayMemory, other: ReplayMemory) -> None:
     """Raise if two memories differ in a bit."""
-    mine, theirs = one.state_dict(), other.state_dict()
-    assert mine.keys() == theirs.keys()
-    odd = [name for name, tensor in mine.items() if not torch.equal(tensor, theirs[name])]
-    assert not odd, odd
+    assert_same_state(one.state_dict(), other.state_dict())

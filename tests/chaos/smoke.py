@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.chaos.attacks import ATTACKS
 from tests.chaos.campaign import SEED, Attack, Verdict
+from tests.chaos.crew import fast_folder
 from tests.chaos.killed_studies import load_kernels
 
 WITHOUT_NUMBA = {"fuzz-no-numba"}
@@ -28,7 +29,8 @@ def verdicts(names: list[str]) -> dict[str, Verdict]:
     Compiled code is loaded once, after the attacks for which numba must not be there.
     """
     found: dict[str, Verdict] = {}
-    for name in sorted((name for name in names if ATTACKS[name].smoke), key=lambda name: name not in WITHOUT_NUMBA):
+    possible = [name for name in names if ATTACKS[name].smoke and not ATTACKS[name].lacks()]
+    for name in sorted(possible, key=lambda name: name not in WITHOUT_NUMBA):
         if name not in WITHOUT_NUMBA and set(found) <= WITHOUT_NUMBA:
             load_kernels()
         found[name] = in_a_fork(ATTACKS[name])
@@ -38,7 +40,7 @@ def verdicts(names: list[str]) -> dict[str, Verdict]:
 
 
 def in_a_fork(attack: Attack) -> Verdict:
-    folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
+    folder = Path(tempfile.mkdtemp(dir=fast_folder()))
     try:
         child = os.fork()
         if child == 0:

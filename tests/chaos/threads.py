@@ -12,7 +12,7 @@ import torch
 
 from crystalrl.memory import ReplayMemory
 from tests.chaos.campaign import Attack, Verdict
-from tests.chaos.small import KINDS, critic, small, step, use
+from tests.chaos.small import KINDS, critic, fill, small, step, use
 
 THREADS = 3
 CALLS = 20
@@ -27,8 +27,7 @@ def prepare(folder: Path) -> Path:
 def attempt(folder: Path, number: int, size: int, rng: random.Random) -> Verdict:
     """Threads with random calls; then one thread goes on alone."""
     memory, wrong, refused = small(KINDS[number % len(KINDS)], 64), [], []
-    for _ in range(40):
-        memory.add(step(np.random.default_rng(number)))
+    fill(memory, 40, number)
     begin = threading.Barrier(THREADS)
 
     def work(own: random.Random) -> None:

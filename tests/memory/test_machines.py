@@ -54,6 +54,7 @@ class Machine(RuleBasedStateMachine):
     lanes: int | None
     n_step: int
     envs: int
+    device = "cpu"
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,8 +75,9 @@ class Machine(RuleBasedStateMachine):
         params = data.draw(st.sampled_from(PARAMS[self.kind]))
         shared = {"capacity": self.envs * self.n_step + extra, "envs": self.envs, "n_step": self.n_step, "gamma": 0.9}
         self.memory = ReplayMemory.kinds[self.kind](
-            **shared, **params, **(MIXED if mixed else PLAIN), lanes=self.lanes, context=context, seed=SEED
-        )
+            **shared, **params, **(MIXED if mixed else PLAIN), lanes=self.lanes, context=context, seed=SEED,
+            device=self.device,
+        )  # fmt: skip
         self.twins = [TWINS[self.kind](seed=SEED + lane, **shared, **params) for lane in range(self.width)]
 
     def outer(self, rows: list[list[Any]]) -> Any:
@@ -115,7 +117,7 @@ class Machine(RuleBasedStateMachine):
             tickets.append(twin.ticket(slots))
             one = batch if self.lanes is None else part_of(batch, lane)
             assert one.index.tolist() == slots
-            np.testing.assert_array_max_ulp(one.weight.numpy(), np.array(weights, np.float32), maxulp=1)
+            self.compare_weights(one.weight, weights)
             compare(one, [twin.slots[slot] for slot in slots])
         self.outstanding.append((batch, tickets))
 
@@ -135,11 +137,15 @@ class Machine(RuleBasedStateMachine):
         self.report(slots, slots, [None] * self.width, seed)
 
     def report(self, drawn: Batch | torch.Tensor, index: torch.Tensor, tickets: list[Any], seed: int) -> None:
-        td_error = np.random.default_rng(seed).normal(size=tuple(index.shape)) * 10
-        slots, errors = index.reshape(self.width, -1).tolist(), td_error.reshape(self.width, -1).tolist()
-        self.memory.update(drawn, td_error)
-        for twin, at, error, ticket in zip(self.twins, slots, errors, tickets, strict=True):
+        slots = index.reshape(self.width, -1).tolist()
+        errors = self.errors_of(np.array(slots), np.random.default_rng(seed)) * 10
+        self.memory.update(drawn, errors.reshape(tuple(index.shape)))
+        for twin, at, error, ticket in zip(self.twins, slots, errors.tolist(), tickets, strict=True):
             twin.update(at, error, ticket)
+
+    def errors_of(self, slots: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """TD errors [L, B] of slots [L, B]."""
+        return rng.normal(size=slots.shape)
 
     @rule()
     def save(self) -> None:
@@ -151,7 +157,7 @@ class Machine(RuleBasedStateMachine):
     def load(self, rebuilt: bool) -> None:
         """The copied twins hold other objects than those drawn: what was drawn before is out of date."""
         if rebuilt:
-            self.memory, self.outstanding = load_memory(self.file), []
+            self.memory, self.outstanding = load_memory(self.file, self.device), []
         else:
             self.memory.load(self.file)
         self.twins, self.added = copy.deepcopy(self.saved), []
@@ -177,9 +183,15 @@ class Machine(RuleBasedStateMachine):
             stored = self.memory.arena.unpack(self.memory.arena.rows[lane, : len(slots)])
             compare(SimpleNamespace(**stored), [twin.slots[s] for s in slots])
             if isinstance(twin, PrioritizedTwin):
-                assert self.memory.ledger.tree.weight[lane, : len(slots)].tolist() == [
-                    float(twin.weights[s]) for s in slots
-                ]
+                self.compare_priorities(lane, twin, slots)
+
+    def compare_weights(self, given: torch.Tensor, wanted: list[float]) -> None:
+        """Importance weights of a batch."""
+        np.testing.assert_array_max_ulp(given.numpy(), np.array(wanted, np.float32), maxulp=1)
+
+    def compare_priorities(self, lane: int, twin: PrioritizedTwin, slots: list[int]) -> None:
+        held = self.memory.ledger.tree.weight[lane, : len(slots)].tolist()
+        assert held == [float(twin.weights[s]) for s in slots]
 
     def offer_index(self, slots: torch.Tensor) -> None:
         """Slots straight from `add`, if all lanes have one, may be updated too."""
@@ -211,7 +223,7 @@ def compare(batch: Batch | SimpleNamespace, wanted: list[Experience]) -> None:
 
 
 def equal(given: torch.Tensor, values: list[Any], name: str) -> None:
-    array = given.numpy()
+    array = given.cpu().numpy()
     if not values:
         assert array.size == 0, name
         return

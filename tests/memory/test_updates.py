@@ -167,7 +167,11 @@ def test_an_update_of_empty_slots_is_told_at_the_next_check_where_nothing_waits_
         feed(memory, 3)
         memory.update(torch.tensor([1, 5, 8]), torch.tensor([7.0, 7.0, 7.0]))
     assert known(memory) == pytest.approx([1.0, 7.0, 1.0] + [0.0] * 5)
-    assert bool(memory.packer.corrupt)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="wrong action or slot was given"):
+            memory.check()
+    memory.clear()
+    memory.check()
 
 
 def test_slots_errors_and_tickets_get_a_lane_axis() -> None:

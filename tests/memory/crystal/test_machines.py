@@ -19,7 +19,7 @@ from hypothesis.stateful import run_state_machine_as_test as run_machine
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, load_memory
 from tests.conftest import computing_with
-from tests.experience import random_step, stacked
+from tests.experience import assert_close, random_step, stacked
 from tests.reference import Step
 from tests.reference_crystal import CrystalTwin, Item
 
@@ -53,6 +53,9 @@ CASES: dict[str, CrystalParams] = {
     "anchored, warm backup": CrystalParams.anchored(**FAST, alpha=0.6, time_unit=6, epsilon=1.2, warm=True, sweeps=2),
     "anchored, random value": CrystalParams.anchored(**FAST, alpha=0.6, time_unit=6, epsilon=1.2, downstream="random"),
 }
+PHASES = ("liquid", "glass", "crystal")
+COLUMNS = ("c", "utility", "error", "interference", "streak", "birth")
+"""Columns of a ledger that are compared."""
 PER_LANE = {"alpha": (0.2, 0.5, 0.9), "sigma": (0.0, 0.1, 0.3), "beta": (0.05, 0.02, 0.1)}
 
 
@@ -83,6 +86,7 @@ class Machine(RuleBasedStateMachine):
     envs: int
     n_step: int
     per_lane: bool
+    device = "cpu"
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +108,7 @@ class Machine(RuleBasedStateMachine):
         anchor: dict[str, tuple[int, ...]] = {"q": (2,), "v": ()} if params.uses_anchors else {}
         self.memory = CrystalMemory(
             capacity, obs=(3,), action=2, params=params, anchor=anchor, lanes=self.lanes,
-            envs=self.envs, n_step=self.n_step, gamma=0.9, context=context, seed=SEED,
+            envs=self.envs, n_step=self.n_step, gamma=0.9, context=context, seed=SEED, device=self.device,
         )  # fmt: skip
         self.twins = []
         for lane in range(self.width):
@@ -182,11 +186,11 @@ class Machine(RuleBasedStateMachine):
             tickets.append(twin.ticket(slots))
             at = partial(self.lane_of, lane)
             assert at(batch.index).tolist() == slots
-            np.testing.assert_allclose(at(batch.weight).numpy(), weights, rtol=1e-4, atol=1e-6)
-            np.testing.assert_array_equal(at(batch.obs).numpy(), [twin.slots[s].data.obs for s in slots])
+            assert_close(at(batch.weight), weights, rtol=1e-4, atol=1e-6, name="weight")
+            assert np.array_equal(at(batch.obs).cpu().numpy(), [twin.slots[s].data.obs for s in slots])
             for name, anchor in (batch.anchor or {}).items():
                 wanted = [twin.strength(name, s) for s in slots]
-                np.testing.assert_allclose(at(anchor.coefficient).numpy(), wanted, rtol=1e-4, atol=1e-6)
+                assert_close(at(anchor.coefficient), wanted, rtol=1e-4, atol=1e-6, name=f"coefficient of {name}")
         self.outstanding.append((batch, tickets))
 
     @precondition(lambda self: self.outstanding)
@@ -207,8 +211,7 @@ class Machine(RuleBasedStateMachine):
         index = self.outstanding[which % len(self.outstanding)][0].index
         td_error, slots, errors = self.errors_of(index, seed)
         if not all(slot in twin.slots for twin, at in zip(self.twins, slots, strict=True) for slot in at):
-            with pytest.raises(ValueError, match="hold an experience"):
-                self.memory.update(index, td_error)
+            self.refuse_update(index, td_error)
             return
         self.memory.update(index, td_error)
         for twin, at, error in zip(self.twins, slots, errors, strict=True):
@@ -216,8 +219,18 @@ class Machine(RuleBasedStateMachine):
 
     def errors_of(self, index: torch.Tensor, seed: int) -> tuple[np.ndarray, list[list[int]], list[list[float]]]:
         """TD errors of the index's shape; slots and TD errors of each lane."""
-        td_error = np.random.default_rng(seed).normal(size=tuple(index.shape)) * 3
-        return td_error, index.reshape(self.width, -1).tolist(), td_error.reshape(self.width, -1).tolist()
+        slots = index.reshape(self.width, -1).tolist()
+        errors = self.draw_errors(np.array(slots), np.random.default_rng(seed)) * 3
+        return errors.reshape(tuple(index.shape)), slots, errors.tolist()
+
+    def draw_errors(self, slots: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """TD errors [L, B] of slots [L, B]."""
+        return rng.normal(size=slots.shape)
+
+    def refuse_update(self, index: torch.Tensor, td_error: np.ndarray) -> None:
+        """Slots of which some are empty."""
+        with pytest.raises(ValueError, match="hold an experience"):
+            self.memory.update(index, td_error)
 
     @rule(theta=st.floats(-2, 2, width=32))
     def consolidate(self, theta: float) -> None:
@@ -256,7 +269,7 @@ class Machine(RuleBasedStateMachine):
     def load(self, fresh: bool) -> None:
         """The copied twins hold other objects than those drawn: what was drawn before is out of date."""
         if fresh:
-            self.memory, self.outstanding = load_memory(self.file), []  # type: ignore[assignment]
+            self.memory, self.outstanding = load_memory(self.file, self.device), []  # type: ignore[assignment]
         else:
             self.memory.load(self.file)
         self.twins, self.steps = copy.deepcopy(self.saved)
@@ -281,30 +294,31 @@ class Machine(RuleBasedStateMachine):
             assert held["index"].tolist() == slots
             if slots:
                 self.compare_state(lane, held, [twin.slots[s] for s in slots], slots)
-            room = min(len(t.writable()) for t in self.twins)
-            self.memory.ledger.rebuild_queue()
-            queue = self.memory.ledger.queue[lane, :room].tolist()
-            assert queue == twin.writable()[:room]
+        self.memory.ledger.rebuild_queue()
+        wanted = [twin.writable() for twin in self.twins]
+        room = min(map(len, wanted))
+        assert self.memory.ledger.queue[:, :room].tolist() == [order[:room] for order in wanted]
 
     def compare_state(self, lane: int, held: Any, items: list[Item], slots: list[int]) -> None:
-        np.testing.assert_array_equal(held["obs"].numpy(), [e.data.obs for e in items])
-        np.testing.assert_array_equal(held["reward"].numpy(), [e.data.reward for e in items])
-        assert held["phase"].tolist() == [("liquid", "glass", "crystal").index(e.phase) + 1 for e in items]
-        ledger = self.memory.ledger
-        for name in ("c", "utility", "error", "interference", "streak", "birth"):
-            wanted = [getattr(e, name) for e in items]
-            np.testing.assert_allclose(
-                getattr(ledger, name)[lane, slots].numpy(), wanted, rtol=2e-4, atol=1e-5, err_msg=name
-            )
+        assert np.array_equal(held["obs"].cpu().numpy(), [e.data.obs for e in items])
+        assert np.array_equal(held["reward"].cpu().numpy(), [e.data.reward for e in items])
+        assert held["phase"].tolist() == [PHASES.index(e.phase) + 1 for e in items]
+        ledger, at = self.memory.ledger, torch.tensor(slots, device=self.device)
+        columns = torch.stack([getattr(ledger, name)[lane, at].double() for name in COLUMNS])
+        wanted = [[float(getattr(e, name)) for e in items] for name in COLUMNS]
+        assert_close(columns, wanted, rtol=2e-4, atol=1e-5, name=str(COLUMNS))
         weights = [self.twins[lane].weight(e) for e in items]
-        np.testing.assert_allclose(ledger.tree.weight[lane, slots].numpy(), weights, rtol=2e-4)
-        for name, anchor in self.memory.anchors.items():
-            for slot, item in zip(slots, items, strict=True):
-                if (
-                    item.evaluated
-                ):  # how far an anchor follows depends on c's sixth root: tiny c, known to 1e-5, say little
-                    atol = 1e-4 if item.c > 0.01 else 0.05
-                    np.testing.assert_allclose(anchor[lane, slot].numpy(), item.anchors[name], rtol=1e-3, atol=atol)
+        assert_close(ledger.tree.weight[lane, at], weights, rtol=2e-4, name="weight")
+        self.compare_anchors(lane, {slot: item for slot, item in zip(slots, items, strict=True) if item.evaluated})
+
+    def compare_anchors(self, lane: int, items: dict[int, Item]) -> None:
+        """How far an anchor follows depends on c's sixth root: tiny c, known to 1e-5, say little."""
+        atol = np.array([1e-4 if item.c > 0.01 else 0.05 for item in items.values()])
+        at = torch.tensor(list(items), dtype=torch.int64, device=self.device)
+        for name, anchor in self.memory.anchors.items() if items else ():
+            wanted = np.array([item.anchors[name] for item in items.values()])
+            within = atol.reshape(-1, *[1] * (wanted.ndim - 1))
+            assert_close(anchor[lane, at], wanted, rtol=1e-3, atol=within, name=f"anchor {name}")
 
     def compare_slots(self, got: torch.Tensor, wanted: list[list[list[int]]]) -> None:
         array = torch.tensor(wanted)

@@ -365,6 +365,22 @@ def test_a_folder_or_a_missing_file_is_not_a_memory(tmp_path: Path) -> None:
     assert_same_state(before, memory.state_dict())
 
 
+def test_a_device_or_a_pipe_which_may_never_end_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (Path("/dev/full"), tmp_path / "pipe"):
+        with pytest.raises(CheckpointError, match="wanted a file, got a device or pipe"):
+            load_memory(path)
+
+
+def test_saving_over_a_link_replaces_the_link_and_not_what_it_names(tmp_path: Path) -> None:
+    memory, link = UniformMemory(8, obs=(2,), action=4), tmp_path / "memory"
+    link.symlink_to("/dev/full")
+    memory.save(link)
+    assert not link.is_symlink()
+    load_memory(link).check()
+    assert Path("/dev/full").is_char_device()
+
+
 def test_saving_over_a_folder_or_into_a_missing_one_fails_and_leaves_no_trace(tmp_path: Path) -> None:
     memory = UniformMemory(5, **SMALL)
     (tmp_path / "folder").mkdir()

@@ -131,8 +131,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor
     Another process may replace the file meanwhile: then the new one is read instead.
     """
     source = Path(path)
-    if source.is_dir():
-        raise CheckpointError(f"{source}: wanted a file, got a folder")
+    if source.exists() and not source.is_file():
+        raise CheckpointError(f"{source}: wanted a file, got a {'folder' if source.is_dir() else 'device or pipe'}")
     for _ in range(_ATTEMPTS):
         with source.open("rb") as file:
             try:

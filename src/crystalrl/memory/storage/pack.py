@@ -24,7 +24,7 @@ class Packer:
     """Checks experiences. Invariant: what `pack` returns is finite and of the declared shapes and dtypes.
 
     Exception: values of tensors given on a CUDA device are not read, because that would synchronise. Bad values set
-    `corrupt`, and `check` raises.
+    `corrupt`, and `check` raises. Backends that are not on the host report bad updates in the same way.
     """
 
     def __init__(self, spec: StorageSpec, layout: Layout) -> None:
@@ -169,8 +169,8 @@ class Packer:
         return mask.reshape(self.lanes, spec.envs)
 
     def check(self) -> None:
-        """Raise if a value that is not finite, or an unknown action, was given on CUDA (this synchronises)."""
-        if self.device.type == "cuda" and bool(self.corrupt):
+        """Raise if something was given that set `corrupt` (this synchronises)."""
+        if bool(self.corrupt):
             raise ValueError(
                 "wanted finite numbers, known actions and slots, but NaN, infinity, a wrong action or slot was given"
             )
