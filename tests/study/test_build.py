@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 
 
 def built(spec: RunSpec, **agent_params: object) -> tuple[object, object, ReplayMemory]:
-    suite = make_suite(spec.suite, [3, 5], CPU)
+    suite = make_suite(spec, [3, 5], CPU)
     agent = make_agent(spec, suite, Streams([3, 5]), {"width": 16, **agent_params})
     return suite, agent, make_memory(spec, suite, agent, {})
 
