@@ -7,6 +7,7 @@ from crystalrl.suites.base import every_stage
 from crystalrl.suites.moves import MOVES
 from crystalrl.suites.nav import Nav
 from crystalrl.suites.square import HORIZON, RADIUS, STRIDE
+from tests.suites.policies import knowing
 
 
 def test_a_redefined_task_keeps_its_id_and_its_actions_and_gets_another_goal() -> None:
@@ -103,3 +104,30 @@ def test_an_episode_terminates_at_the_goal_or_is_truncated_after_forty_steps() -
 def test_suites_that_do_not_exist_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"^suite: wanted"):
         Nav(name, [0])
+
+
+def test_reach_has_the_goals_and_landmarks_of_nav_with_vectors_as_actions() -> None:
+    nav, reach = Nav("nav-3-hidden", [4, 9]), Nav("reach-3-hidden", [4, 9])
+    assert (nav.action, reach.action, reach.obs) == (5, (2,), nav.obs)
+    assert torch.equal(nav.goal, reach.goal)
+    assert torch.equal(nav.landmark, reach.landmark)
+    assert len(reach.mapping.mapping.flatten(0, 1).unique(dim=0)) == 6
+
+
+def test_a_redefined_reach_task_keeps_its_actions_and_its_old_policy_misses_the_new_goal() -> None:
+    seeds = list(range(16))
+    suite, plain = Nav("reach-3-redefined", seeds), Nav("reach-3", seeds)
+    mapping = suite.mapping.mapping
+    assert torch.equal(mapping[:, :3], plain.mapping.mapping)
+    assert torch.equal(mapping[:, 3:], mapping[:, :2])
+    assert torch.equal(suite.goal[:, :3], plain.goal)
+    score = suite.evaluator(16).score(knowing(suite, suite.action, at=0), every_stage(suite, 16, "cpu")).mean(0)
+    assert score[0] > 0.99
+    assert score[3] < 0.35
+
+
+def test_hidden_reach_tasks_carry_no_id() -> None:
+    world = Nav("reach-2-hidden", [0]).world(4)
+    world.reset(torch.tensor([1]))
+    assert world.context is None
+    assert world.step(torch.zeros(1, 4, 2)).context is None

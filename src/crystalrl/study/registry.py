@@ -133,8 +133,8 @@ AGENTS: dict[str, AgentKind] = {
 SUITE_NOTES = {
     "nav": "In each task the agent walks to a goal in a square; tasks differ in the goal and in the permutation of the "
     "five actions. The score is the share of test episodes that reach the goal.",
-    "reach": "In each task the agent walks to a goal in a square; actions are vectors, and tasks differ in the goal and in "
-    "how they turn and mirror the actions. The score is the share of test episodes that reach the goal.",
+    "reach": "In each task the agent walks to a goal in a square; actions are vectors, and tasks differ in the goal "
+    "and in how they turn and mirror the actions. The score is the share of test episodes that reach the goal.",
     "drift": "The agent walks to a goal in a square; goal and directions change slowly and all the time, without task "
     "boundaries. The score of a stage is the share of test episodes that reach the goal where the stage ended.",
     **dict.fromkeys(

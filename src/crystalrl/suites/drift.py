@@ -9,11 +9,11 @@ The goal's coordinates are .5 + .4·sin 2π(f·p + φ), and the directions are t
 frequencies f are between .15 and .35 per stage, so that consecutive stages differ by a turn of 54° to 126°. Frequencies
 and starts φ are drawn from the lane's seed and do not depend on N.
 
-The observation is the agent's position and a continuous code of p: N + 1 numbers, the j-th is cos²(π/2·(p − j)) for
+The observation is the agent's position and a continuous code of p: N + 1 numbers, the j-th is ½ + ½·cos π(p − j) for
 |p − j| < 1 and otherwise 0. They sum to 1, so the code shows which task holds, and a learner can retain earlier ones.
 
 A stage is scored where it ends: the score of stage k is the share of test episodes that reach the goal with p fixed at
-k, k = 1 … N. So after stage k the learner is tested where it is now, and on the k − 1 places where earlier stages ended.
+k, k = 1 … N. So after stage k the learner is tested where it is now, and at the ends of the k − 1 stages before.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Drift:
     def signs(self, stage: Tensor) -> Tensor:
         """The code of p, [L, E, N + 1]."""
         distance = (stage[..., None] - self.places).clamp(-1, 1)
-        return lanewise(torch.cos, math.pi / 2 * distance).square().to(torch.float32)
+        return (0.5 + 0.5 * lanewise(torch.cos, math.pi * distance)).to(torch.float32)
 
     def ids_of(self, stage: Tensor) -> None:
         """There are no task ids."""

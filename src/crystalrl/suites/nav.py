@@ -1,7 +1,7 @@
 """Navigation in the unit square as a sequence of tasks: each has its own goal and its own meaning of the actions.
 
-`nav-N`            N tasks with five actions (four directions and none), which each task permutes; the observation is the
-                   position and the task id, one-hot.
+`nav-N`            N tasks with five actions (four directions and none), which each task permutes; the observation is
+                   the position and the task id, one-hot.
 `reach-N`          the same goals with box actions: a vector in [−1, 1]², which each task turns by its own angle, and
                    mirrors with probability ½.
 `…-N-redefined`    then tasks 1 and 2 are redefined: same id, same meaning of the actions, another goal.
