@@ -13,7 +13,7 @@ from torch import Tensor
 from crystalrl.lanes import lanewise
 
 MOVES = ((0.0, 1.0), (0.0, -1.0), (1.0, 0.0), (-1.0, 0.0), (0.0, 0.0))
-DRAWS = len(MOVES)
+MAPPING_DRAWS = len(MOVES)
 """Uniform numbers that define the mapping of a stage."""
 
 

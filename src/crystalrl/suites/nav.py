@@ -18,12 +18,11 @@ import torch
 from torch import Tensor
 
 from crystalrl.random import Stream, Streams
-from crystalrl.suites import moves
-from crystalrl.suites.moves import Permuted, Turned, of_stage
+from crystalrl.suites.moves import MAPPING_DRAWS, Permuted, Turned, of_stage
 from crystalrl.suites.square import MARGIN, SquareEvaluator, SquareName, SquareWorld
 
 LANDMARKS = 3
-DRAWS = 2 + moves.DRAWS + 2 * LANDMARKS
+DRAWS = 2 + MAPPING_DRAWS + 2 * LANDMARKS
 """Uniform numbers that define a stage: goal, meaning of the actions, landmarks."""
 MAPPINGS: dict[str, type[Permuted] | type[Turned]] = {"nav": Permuted, "reach": Turned}
 
@@ -44,9 +43,9 @@ class Nav:
         drawn = Streams(self.seeds, self.device).at(Stream.ENVIRONMENT, number).unflatten(1, (-1, DRAWS))
         self.goal = (MARGIN + (1 - 2 * MARGIN) * drawn[..., :2]).to(torch.float32)
         owner = torch.tensor(self.tasks, device=self.device)  # the stage that defined the actions of each id
-        self.mapping = MAPPINGS[self.name.family](drawn[:, owner, 2 : 2 + moves.DRAWS])
+        self.mapping = MAPPINGS[self.name.family](drawn[:, owner, 2 : 2 + MAPPING_DRAWS])
         self.action = self.mapping.action
-        self.landmark = drawn[..., 2 + moves.DRAWS :].to(torch.float32)
+        self.landmark = drawn[..., 2 + MAPPING_DRAWS :].to(torch.float32)
         self.ids = owner.to(torch.int32)
         self.sign = torch.eye(self.name.count, device=self.device)[owner]
         """float32[S, N]: the one-hot id of each stage."""
