@@ -216,6 +216,8 @@ cli/commands.py::run_command
     study/registry.py::check
       study/registry.py::check_suite
       study/registry.py::kinds_of
+      study/registry.py::_check_boundaries
+        study/registry.py::has_boundaries
       study/registry.py::_check_settings
     cli/commands.py::_run_tables
       study/definition.py::Table.runs

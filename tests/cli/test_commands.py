@@ -30,6 +30,8 @@ def test_a_run_ends_with_a_table_and_a_page(capsys: pytest.CaptureFixture[str]) 
         "cartpole-3 --agent dqn --seeds 0:2",
         "pendulum-3 --agent sac --seeds 0:2 --agent-params.width 16 --agent-params.learning-rate 1e-3,1e-4",
         "mountaincar-2-hidden --agent td3 --memory crystal --preset anchored --agent-params.width 16",
+        "reach-2-redefined --agent sac --memory crystal --preset anchored --agent-params.width 16",
+        "drift-3 --agent dqn --memory reservoir --seeds 0:2",
         "minatar-breakout --agent rainbow --memory prioritized --method ewc --agent-params.width 16",
     ],
 )

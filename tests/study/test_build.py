@@ -3,13 +3,14 @@
 import pytest
 import torch
 
-from crystalrl.agents import DQN, SAC, Rainbow
+from crystalrl.agents import DQN, SAC, TD3, Rainbow
 from crystalrl.memory import CrystalMemory, PrioritizedMemory, ReservoirMemory, UniformMemory
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.methods import EWC, Distill, Method
 from crystalrl.random import Streams
 from crystalrl.study.build import make_agent, make_memory, make_method, make_suite
 from crystalrl.study.spec import RunSpec
+from crystalrl.suites.drift import Drift
 from crystalrl.suites.gym import GymSuite
 from crystalrl.suites.nav import Nav
 from crystalrl.types import Transition
@@ -18,7 +19,7 @@ CPU = torch.device("cpu")
 
 
 def built(spec: RunSpec, **agent_params: object) -> tuple[object, object, ReplayMemory]:
-    suite = make_suite(spec.suite, [3, 5], CPU)
+    suite = make_suite(spec, [3, 5], CPU)
     agent = make_agent(spec, suite, Streams([3, 5]), {"width": 16, **agent_params})
     return suite, agent, make_memory(spec, suite, agent, {})
 
@@ -28,6 +29,9 @@ def built(spec: RunSpec, **agent_params: object) -> tuple[object, object, Replay
     [
         ({"suite": "nav-2"}, (Nav, DQN, UniformMemory)),
         ({"suite": "nav-2-hidden", "memory": "reservoir"}, (Nav, DQN, ReservoirMemory)),
+        ({"suite": "reach-2-redefined", "agent": "sac", "memory": "crystal"}, (Nav, SAC, CrystalMemory)),
+        ({"suite": "reach-2-hidden", "agent": "td3", "memory": "reservoir"}, (Nav, TD3, ReservoirMemory)),
+        ({"suite": "drift-2", "memory": "crystal"}, (Drift, DQN, CrystalMemory)),
         ({"suite": "pendulum-2", "agent": "sac", "memory": "prioritized"}, (GymSuite, SAC, PrioritizedMemory)),
         ({"suite": "minatar-breakout", "agent": "rainbow", "memory": "crystal"}, (GymSuite, Rainbow, CrystalMemory)),
     ],

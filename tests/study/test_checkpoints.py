@@ -23,6 +23,8 @@ RUNS = [
     ("nav-2", {"memory": "crystal", "preset": "paper", "params": {"every": 200}}),
     ("nav-2", {"memory": "reservoir", "method": "distill"}),
     ("nav-2", {"memory": "uniform", "method": "ewc"}),
+    ("reach-2", {"agent": "sac", "memory": "reservoir"}),
+    ("drift-2", {"memory": "crystal", "preset": "anchored"}),
     ("cartpole", {"memory": "prioritized"}),
     ("cartpole", {"memory": "crystal", "preset": "anchored", "params": {"boost": True, "every_episode": True}}),
     ("pendulum-2", {"agent": "sac", "memory": "uniform"}),

@@ -86,9 +86,12 @@ def test_every_call_is_executed_once_and_recording_executes_nothing(monkeypatch:
     assert captured.graph.replays == 4
 
 
-@pytest.mark.parametrize("design", [*DESIGNS, BOOSTED], ids=name)
+SUITES = [{"suite": "reach-2-hidden", "agent": "sac"}, {"suite": "reach-2", "agent": "td3"}, {"suite": "drift-2"}]
+
+
+@pytest.mark.parametrize("design", [*DESIGNS, BOOSTED, *SUITES], ids=name)
 def test_acting_storing_and_learning_never_wait_for_the_device(design: dict[str, object]) -> None:
-    (group,) = plan({"row": RunSpec("nav-2-redefined", seeds=(0, 1), **design)})
+    (group,) = plan({"row": RunSpec(**{"suite": "nav-2-redefined", "seeds": (0, 1), **design})})
     trainer = Trainer(group, torch.device("meta"))
     trainer.memory._filled = True
     trainer.begin(0)

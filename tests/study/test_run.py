@@ -5,10 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from crystalrl.agents import Agent
+from crystalrl.methods import Method
 from crystalrl.study.plan import plan
 from crystalrl.study.run import Scored, Trainer, run
 from crystalrl.study.spec import RunSpec
 from crystalrl.suites.workers import Incident
+from crystalrl.types import Memory
 
 SMALL = {"steps": 480, "capacity": 256, "batch": 32, "episodes": 4, "points": 2, "agent_params": {"width": 16}}
 DESIGNS = [
@@ -96,6 +99,15 @@ def test_every_design_learns_one_navigation_task_in_seconds(design: dict[str, ob
     assert R[:, 1].mean() > 0.9
 
 
+@pytest.mark.parametrize(("agent", "settings"), [("sac", {"initial_temperature": 0.01}), ("td3", {})])
+def test_agents_with_box_actions_learn_one_reach_task_in_seconds(agent: str, settings: dict[str, float]) -> None:
+    quick = {"width": 64, "depth": 2, "learning_rate": 2e-3, **settings}
+    fields = {"suite": "reach-1", "memory": "reservoir", "steps": 6000, "capacity": 2000, "batch": 64, "envs": 4}
+    R = scores(agent=agent, seeds=(0, 1), points=1, agent_params=quick, **fields)
+    assert R[:, 0].mean() < 0.5
+    assert R[:, 1].mean() > 0.9
+
+
 def test_plain_replay_forgets_earlier_tasks_and_anchored_crystals_do_not() -> None:
     fields = {"suite": "nav-3", "seeds": (0, 1, 2, 3), "steps": 6000, "capacity": 450, "batch": 64}
     plain = scores(memory="uniform", agent_params={"width": 64}, **fields)
@@ -145,3 +157,48 @@ def test_the_return_of_an_episode_boosts_the_utility_of_its_experiences() -> Non
                 begun = last + 1
     raised = on.memory.ledger.utility - off.memory.ledger.utility
     torch.testing.assert_close(raised.clamp_min(0) > 0, (boost > 0) & (off.memory.ledger.utility < 1))
+
+
+class Told(Method):
+    """A method that writes down what it is told about tasks."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int]] = []
+
+    def task_start(self, agent: Agent, memory: Memory, task: int) -> None:
+        self.calls.append(("start", task))
+
+    def task_end(self, agent: Agent, memory: Memory, task: int) -> None:
+        self.calls.append(("end", task))
+
+
+def everything(trainer: Trainer) -> dict[str, torch.Tensor]:
+    state = trainer.state()
+    assert state is not None
+    return {name: tensor for name, tensor in state.items() if name != "run.at"}
+
+
+@pytest.mark.parametrize(("suite", "seamless"), [("drift-3", True), ("nav-3", False)])
+def test_only_without_boundaries_is_training_in_stages_the_same_as_in_one_go(suite: str, seamless: bool) -> None:
+    """Networks, memory, environments and exploration, bit for bit; and a method is told nothing."""
+    fields = {**SMALL, "memory": "crystal", "preset": "anchored", "seeds": (3, 5), "warmup": 0}
+    (group,) = plan({"row": RunSpec(suite, **fields)})
+    staged, whole = (Trainer(group, torch.device("cpu")) for _ in range(2))
+    staged.method = Told()
+    list(run(group, "cpu", staged))
+    whole.begin(0)
+    practise(whole, 3 * 60, -1)
+    mine, other = everything(staged), everything(whole)
+    assert all(torch.equal(mine[name], other[name]) for name in mine) == seamless
+    told = [(what, task) for task in range(3) for what in ("start", "end")]
+    assert staged.method.calls == ([("start", 0)] if seamless else told)
+
+
+def test_from_scratch_a_drifting_stage_is_trained_on_its_own_part_of_the_path() -> None:
+    (group,) = plan({"row": RunSpec("drift-3", scratch=True, seeds=(3, 5), **SMALL)})
+    trainer = Trainer(group, torch.device("cpu"))
+    trainer.begin(0)
+    first = trainer.world.stage[:, 0].clone()
+    practise(trainer, 60, 60)
+    assert first.tolist() == [0.0, 1.0, 2.0] * 2
+    torch.testing.assert_close(trainer.world.stage[:, 0], first + 1)

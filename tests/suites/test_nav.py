@@ -4,14 +4,17 @@ import pytest
 import torch
 
 from crystalrl.suites.base import every_stage
-from crystalrl.suites.nav import HORIZON, MOVES, RADIUS, STRIDE, Nav
+from crystalrl.suites.moves import MOVES
+from crystalrl.suites.nav import Nav
+from crystalrl.suites.square import HORIZON, RADIUS, STRIDE
+from tests.suites.policies import knowing
 
 
 def test_a_redefined_task_keeps_its_id_and_its_actions_and_gets_another_goal() -> None:
     suite = Nav("nav-3-redefined", [0, 1])
     assert suite.tasks == (0, 1, 2, 0, 1)
     for again, first in ((3, 0), (4, 1)):
-        assert torch.equal(suite.permutation[:, again], suite.permutation[:, first])
+        assert torch.equal(suite.mapping.permutation[:, again], suite.mapping.permutation[:, first])
         assert torch.equal(suite.sign[again], suite.sign[first])
         assert suite.ids[again] == suite.ids[first]
         assert ((suite.goal[:, again] - suite.goal[:, first]).norm(dim=-1) > 0).all()
@@ -19,8 +22,8 @@ def test_a_redefined_task_keeps_its_id_and_its_actions_and_gets_another_goal() -
 
 def test_the_first_pass_of_a_redefined_suite_is_the_plain_suite() -> None:
     plain, redefined = Nav("nav-3", [4, 9]), Nav("nav-3-redefined", [4, 9])
-    for table in ("goal", "permutation"):
-        assert torch.equal(getattr(redefined, table)[:, :3], getattr(plain, table))
+    assert torch.equal(redefined.goal[:, :3], plain.goal)
+    assert torch.equal(redefined.mapping.permutation[:, :3], plain.mapping.permutation)
 
 
 def test_hidden_tasks_show_landmarks_instead_of_an_id_and_carry_no_context() -> None:
@@ -50,7 +53,7 @@ def walk_home(suite: Nav, stage: int) -> object:
 
     def policy(obs: torch.Tensor, context: torch.Tensor | None = None) -> torch.Tensor:
         position = (obs[..., :2] + 2) / 4
-        after = position[:, :, None] + STRIDE * moves[suite.permutation[:, stage]][:, None]
+        after = position[:, :, None] + STRIDE * moves[suite.mapping.permutation[:, stage]][:, None]
         return (after - suite.goal[:, stage][:, None, None]).norm(dim=-1).argmin(-1)
 
     return policy
@@ -60,7 +63,7 @@ def test_an_optimal_policy_always_reaches_the_goal_and_standing_still_rarely_doe
     suite = Nav("nav-2", list(range(8)))
     evaluator, stages = suite.evaluator(32), every_stage(suite, 8, "cpu")
     assert evaluator.score(walk_home(suite, 1), stages)[:, 1].mean() > 0.99
-    still = (suite.permutation[:, 1] == 4).int().argmax(-1)
+    still = (suite.mapping.permutation[:, 1] == 4).int().argmax(-1)
     stand = evaluator.score(lambda obs, context: still[:, None].expand(obs.shape[:2]), stages)
     assert stand[:, 1].mean() < 0.2
 
@@ -90,7 +93,7 @@ def test_an_episode_terminates_at_the_goal_or_is_truncated_after_forty_steps() -
         assert not (step.terminated & step.truncated).any()
         seen += int(step.terminated.sum())
     assert seen >= 16
-    still = (suite.permutation[:, 0] == 4).int().argmax(-1)
+    still = (suite.mapping.permutation[:, 0] == 4).int().argmax(-1)
     world.reset(torch.tensor([0]))
     ages = [world.step(still[:, None].expand(1, 16)) for _ in range(HORIZON)]
     alive = ~torch.stack([step.terminated for step in ages]).any(0)
@@ -101,3 +104,30 @@ def test_an_episode_terminates_at_the_goal_or_is_truncated_after_forty_steps() -
 def test_suites_that_do_not_exist_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"^suite: wanted"):
         Nav(name, [0])
+
+
+def test_reach_has_the_goals_and_landmarks_of_nav_with_vectors_as_actions() -> None:
+    nav, reach = Nav("nav-3-hidden", [4, 9]), Nav("reach-3-hidden", [4, 9])
+    assert (nav.action, reach.action, reach.obs) == (5, (2,), nav.obs)
+    assert torch.equal(nav.goal, reach.goal)
+    assert torch.equal(nav.landmark, reach.landmark)
+    assert len(reach.mapping.mapping.flatten(0, 1).unique(dim=0)) == 6
+
+
+def test_a_redefined_reach_task_keeps_its_actions_and_its_old_policy_misses_the_new_goal() -> None:
+    seeds = list(range(16))
+    suite, plain = Nav("reach-3-redefined", seeds), Nav("reach-3", seeds)
+    mapping = suite.mapping.mapping
+    assert torch.equal(mapping[:, :3], plain.mapping.mapping)
+    assert torch.equal(mapping[:, 3:], mapping[:, :2])
+    assert torch.equal(suite.goal[:, :3], plain.goal)
+    score = suite.evaluator(16).score(knowing(suite, suite.action, at=0), every_stage(suite, 16, "cpu")).mean(0)
+    assert score[0] > 0.99
+    assert score[3] < 0.35
+
+
+def test_hidden_reach_tasks_carry_no_id() -> None:
+    world = Nav("reach-2-hidden", [0]).world(4)
+    world.reset(torch.tensor([1]))
+    assert world.context is None
+    assert world.step(torch.zeros(1, 4, 2)).context is None

@@ -15,12 +15,16 @@ from crystalrl.study.registry import AGENTS, MEMORIES, Values
 from crystalrl.study.spec import RunSpec
 from crystalrl.suites import classic
 from crystalrl.suites.base import Suite
-from crystalrl.suites.nav import Nav
+from crystalrl.suites.drift import Drift
+from crystalrl.suites.nav import MAPPINGS, Nav
 
 
-def make_suite(name: str, seeds: Sequence[int], device: torch.device) -> Suite:
+def make_suite(spec: RunSpec, seeds: Sequence[int], device: torch.device) -> Suite:
     """The tasks of all lanes."""
-    return Nav(name, seeds, device) if name.startswith("nav-") else classic.suite(name, seeds, device)
+    family = spec.suite.partition("-")[0]
+    if family == "drift":
+        return Drift(spec.suite, seeds, device, spec.steps)
+    return Nav(spec.suite, seeds, device) if family in MAPPINGS else classic.suite(spec.suite, seeds, device)
 
 
 def make_agent(spec: RunSpec, suite: Suite, streams: Streams, values: Values) -> Agent:

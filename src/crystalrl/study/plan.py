@@ -14,7 +14,7 @@ from crystalrl.study.metrics import first_pass
 from crystalrl.study.registry import kinds_of
 from crystalrl.study.spec import SECTIONS, RunSpec
 from crystalrl.suites import classic
-from crystalrl.suites.nav import NavName
+from crystalrl.suites.square import SquareName
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def stage_order(suite: str, order: int) -> tuple[int, ...]:
 def stage_tasks(suite: str) -> tuple[int, ...]:
     """Task id of every stage of a suite."""
     count = classic.stage_count(suite)
-    return NavName.parse(suite).tasks if count is None else tuple(range(count))
+    return SquareName.parse(suite).tasks if count is None else tuple(range(count))
 
 
 def _structure(spec: RunSpec) -> str:

@@ -18,7 +18,7 @@ from crystalrl.methods import DistillParams, EWCParams
 from crystalrl.params import CrystalParams
 from crystalrl.study.spec import RunSpec, unknown
 from crystalrl.suites import classic
-from crystalrl.suites.nav import NavName
+from crystalrl.suites.square import SquareName
 
 Values = Mapping[str, Any]
 
@@ -133,6 +133,10 @@ AGENTS: dict[str, AgentKind] = {
 SUITE_NOTES = {
     "nav": "In each task the agent walks to a goal in a square; tasks differ in the goal and in the permutation of the "
     "five actions. The score is the share of test episodes that reach the goal.",
+    "reach": "In each task the agent walks to a goal in a square; actions are vectors, and tasks differ in the goal "
+    "and in how they turn and mirror the actions. The score is the share of test episodes that reach the goal.",
+    "drift": "The agent walks to a goal in a square; goal and directions change slowly and all the time, without task "
+    "boundaries. The score of a stage is the share of test episodes that reach the goal where the stage ended.",
     **dict.fromkeys(
         (*classic.FAMILIES, "classic", "minatar", "gym"),
         "With several tasks the score is 0 for a random policy and 1 for a good one; with one it is the mean return.",
@@ -144,6 +148,10 @@ SUITES: dict[str, str] = {
     "nav-N": "N navigation tasks, with the task id in the observation",
     "nav-N-redefined": "then tasks 1 and 2 are redefined with other goals",
     "nav-N-hidden": "no task id: landmarks distinguish the tasks",
+    "reach-N": "the same goals with box actions, which each task turns and may mirror",
+    "reach-N-redefined": "then tasks 1 and 2 are redefined with other goals",
+    "reach-N-hidden": "no task id: landmarks distinguish the tasks",
+    "drift-N": "navigation in which goal and directions drift over N stages, without task boundaries",
     "cartpole[-N]": "balance a pole; N tasks with their own physics, every second one mirrored",
     "acrobot[-N]": "swing up two links",
     "pendulum[-N]": "swing up a pendulum; box actions",
@@ -180,6 +188,7 @@ def check(spec: RunSpec) -> None:
     """Raise, naming the field, for any invalid name or value."""
     check_suite(spec.suite)
     kinds = kinds_of(spec)
+    _check_boundaries(spec, kinds["method_params"])
     presets = kinds["params"].presets
     if spec.preset and spec.preset not in presets:
         raise ValueError(
@@ -190,6 +199,17 @@ def check(spec: RunSpec) -> None:
     for cell in spec.cells().values():
         for section, kind in kinds.items():
             _check_settings(section, kind, cell.preset, getattr(cell, section))
+
+
+def _check_boundaries(spec: RunSpec, method: Kind) -> None:
+    """Raise if the suite has no task boundaries and the spec needs some."""
+    if has_boundaries(spec.suite):
+        return
+    if method.needs_boundaries:
+        raise ValueError(f"method: wanted one that needs no task boundaries for {spec.suite}, got {spec.method!r}")
+    for name, only in (("order", 0), ("orders", 1)):
+        if getattr(spec, name) != only:
+            raise ValueError(f"{name}: wanted {only} for {spec.suite}, which has one order, got {getattr(spec, name)}")
 
 
 def _check_settings(section: str, kind: Kind, preset: str, given: Values) -> None:
@@ -212,13 +232,18 @@ def check_suite(name: str) -> None:
     if classic.stage_count(name) is not None:
         return
     try:
-        NavName.parse(name)
+        SquareName.parse(name)
     except ValueError:
         number = re.search(r"\d+", name)
         known = [re.sub(r"\[(.*)\]", r"\1", suite).replace("N", number[0] if number else "8") for suite in SUITES]
         near = get_close_matches(name, known, n=1, cutoff=0.4)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         raise ValueError(f"suite: wanted {', '.join(SUITES)}, got {name!r}{hint}") from None
+
+
+def has_boundaries(suite: str) -> bool:
+    """Whether a learner may know where one stage of a suite ends and the next begins."""
+    return not suite.startswith("drift-")
 
 
 def suite_note(name: str) -> str:

@@ -12,6 +12,7 @@ from crystalrl.random import Streams
 from crystalrl.study import build
 from crystalrl.study.cuda_graph import Captured
 from crystalrl.study.plan import Group
+from crystalrl.study.registry import has_boundaries
 from crystalrl.suites.base import Policy, every_stage, load_world, world_state
 from crystalrl.suites.workers import Incident
 from crystalrl.types import Memory
@@ -72,7 +73,7 @@ class Trainer:
     def __init__(self, group: Group, device: torch.device) -> None:
         spec, seeds = group.spec, [lane.seed for lane in group.lanes]
         self.spec, self.device, self.group = spec, device, group
-        self.suite = build.make_suite(spec.suite, seeds, device)
+        self.suite = build.make_suite(spec, seeds, device)
         self.world = self.suite.world(spec.envs)
         self.agent = build.make_agent(spec, self.suite, Streams(seeds, device), group.values["agent_params"])
         memory = build.make_memory(spec, self.suite, self.agent, group.values["params"])
@@ -82,7 +83,9 @@ class Trainer:
         self.schedule = torch.tensor([lane.stages for lane in group.lanes], device=device)
         """int64[L, K]: the stages of every lane, in training order."""
         self.clock = torch.zeros((), device=device)
-        """Environment steps since the start of the stage."""
+        """Environment steps since the start of the stage; without boundaries, since the start of the run."""
+        self.bounded = has_boundaries(spec.suite)
+        """Whether agent and method may know where a stage begins and ends."""
         self.stage = self.step = 0
         self.begun = False
         """Whether the untrained agent was evaluated."""
@@ -97,14 +100,17 @@ class Trainer:
         self.learn = Captured(self._learn, device)
 
     def begin(self, stage: int) -> None:
-        """Put every lane at the start of its stage."""
+        """Put every lane at the start of its stage. Without boundaries, only the first stage is a start."""
+        if stage and not self.bounded:
+            return
         self.clock.zero_()
         self.world.reset(self.schedule[:, stage])
         self.method.task_start(self.agent, self.memory, stage)
 
     def end(self, stage: int) -> None:
-        """Tell the method that a stage is complete."""
-        self.method.task_end(self.agent, self.memory, stage)
+        """Tell the method that a stage is complete, if there are boundaries."""
+        if self.bounded:
+            self.method.task_end(self.agent, self.memory, stage)
 
     def collect(self) -> None:
         """Take one step in every environment and store the transitions."""

@@ -52,7 +52,7 @@ class RunFields:
     """An experiment on one suite: agent, memory, method and seeds."""
 
     suite: tyro.conf.Positional[str] = "nav-8"
-    """Sequence of tasks, such as nav-8, classic, cartpole-4, minatar-5, gym:HalfCheetah-v5; see `crystalrl list`."""
+    """Sequence of tasks, such as nav-8, reach-8, drift-10, cartpole-4, gym:HalfCheetah-v5; see `crystalrl list`."""
     agent: str = "dqn"
     """Agent, such as dqn or sac; see `crystalrl list`."""
     memory: str = "uniform"

@@ -1,1 +1,1 @@
-"""Task suites: navigation on the training device, and environments through Gymnasium."""
+"""Task suites: navigation on the training device, with separate or drifting tasks, and Gymnasium environments."""
