@@ -80,7 +80,7 @@ def test_the_method_s_penalty_joins_the_loss() -> None:
 def test_dqn_balances_the_pole() -> None:
     """A Q-learner's scores go up and down: the second half of learning counts, not its last moment."""
     spec = RunSpec(
-        "cartpole", seeds=(0, 1, 2), steps=30_000, capacity=15_000, batch=64, envs=2, warmup=1000, episodes=4,
+        "cartpole", seeds=(0, 1, 2), steps=30_000, capacity=15_000, batch=64, envs=2, warmup=1000, episodes=10,
         points=6, epsilon=0.05, explore=0.2, agent_params={"gamma": 0.99, "width": 64},
     )  # fmt: skip
     curve = [event.score for event in run(plan({"row": spec})[0]) if isinstance(event, Curve)]
