@@ -13,7 +13,7 @@ from crystalrl import CrystalMemory, CrystalParams, Transition, dynamics
 from crystalrl.backends.splitmix import signed
 from crystalrl.random import beta_variates, lane_key, normal_from_bits, start_of
 from crystalrl.random import element_bits as bits
-from tests.reference_crystal import moments
+from tests.reference_crystal.law import moments
 
 COUNT = 40_000
 SETS = [  # c, gain, loss, sigma

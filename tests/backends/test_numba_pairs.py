@@ -10,7 +10,9 @@ from tests.backends.pairs import assert_agree_with_torch, assert_exactly_epsilon
 from tests.conftest import computing_with
 
 
-@pytest.mark.parametrize(("slots", "size"), [(97, 2), (1500, 3), (3001, 12)])
+@pytest.mark.parametrize(
+    ("slots", "size"), [(97, 2), (1500, 3), (1025, 12)]
+)  # tiles of 512 slots: part of one, part of the third, one beyond two
 @pytest.mark.parametrize("discrete", [True, False])
 @pytest.mark.parametrize("contexts", [True, False])
 def test_kernels_agree_with_torch(slots: int, size: int, discrete: bool, contexts: bool) -> None:

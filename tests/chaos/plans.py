@@ -13,8 +13,8 @@ from hypothesis.stateful import rule
 from crystalrl import CrystalMemory
 from crystalrl.memory.crystal.ledger import PINNED
 from tests.experience import assert_same_state, stacked
-from tests.memory.crystal.test_machines import Machine, critic
-from tests.reference_crystal import Item
+from tests.memory.crystal.machine import Machine, critic
+from tests.reference_crystal.item import Item
 
 BETWEEN = ("add", "pin", "sample", "update", "clear", "load", "consolidate", "save")
 

@@ -14,7 +14,7 @@ import torch
 from torch.distributions import Normal, kl_divergence
 
 from crystalrl import Anchor, Batch, CrystalParams, Transition, load_memory
-from tests.examples.test_examples import EXAMPLES, python
+from tests.examples.test_examples import EXAMPLES, run
 from tests.integrations.gradients import difference, varied
 from tests.integrations.twins import QUICK
 
@@ -28,7 +28,7 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("name", ["cleanrl_dqn", "cleanrl_sac"])
 def test_a_short_run_ends_and_saves_its_memory(name: str, tmp_path: Path) -> None:
     arguments = ("--steps", "900", "--out", str(tmp_path))
-    assert "mean return" in python(f"{name}.py", *arguments, at=tmp_path)
+    assert "mean return" in run(f"{name}.py", *arguments, at=tmp_path)
     assert len(load_memory(tmp_path / "memory.safetensors")) > 800
 
 

@@ -13,10 +13,24 @@ import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+ENDED = "-- ended --\n"
+IN_TURN = f"""
+import json, runpy, sys
+sys.path.insert(0, {str(EXAMPLES)!r})
+for sys.argv in json.loads(sys.argv[1]):
+    runpy.run_path(sys.argv[0], run_name="__main__")
+    print({ENDED!r}, end="")
+"""
+"""Runs several programs, each with its arguments, as if each were the main one."""
 
 
-def python(name: str, *arguments: str, at: Path) -> str:
-    command = [sys.executable, "-W", "ignore::UserWarning", str(EXAMPLES / name), *arguments]
+def run(name: str, *arguments: str, at: Path) -> str:
+    """What an example prints."""
+    return python(str(EXAMPLES / name), *arguments, at=at)
+
+
+def python(*arguments: str, at: Path) -> str:
+    command = [sys.executable, "-W", "ignore::UserWarning", *arguments]
     done = subprocess.run(command, cwd=at, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -28,7 +42,7 @@ def test_an_example_is_short(path: Path) -> None:
 
 
 def test_the_sac_example_learns_saves_and_resumes(tmp_path: Path) -> None:
-    printed = python("sb3_sac.py", "--steps", "1000", "--out", str(tmp_path), at=tmp_path)
+    printed = run("sb3_sac.py", "--steps", "1000", "--out", str(tmp_path), at=tmp_path)
     assert "step  1,000: return" in printed
     assert "crystal" in printed
     assert "after resuming: return" in printed
@@ -37,12 +51,12 @@ def test_the_sac_example_learns_saves_and_resumes(tmp_path: Path) -> None:
 
 def test_the_continual_example_writes_results_and_figure_and_repeats_no_run(tmp_path: Path) -> None:
     arguments = ("--seeds", "1", "--workers", "1", "--scale", "0.1")
-    python("sb3_continual.py", *arguments, at=tmp_path)
+    run("sb3_continual.py", *arguments, at=tmp_path)
     text = (tmp_path / "sb3_continual.json").read_text()
     runs = json.loads(text)
     assert sorted(one["buffer"] for one in runs) == ["crystal", "prioritized", "stock"]
     assert all(len(one["scores"]) == 4 and set(one["scores"][0]) == {"A", "B", "C"} for one in runs)
-    python("sb3_continual.py", *arguments, at=tmp_path)
+    run("sb3_continual.py", *arguments, at=tmp_path)
     assert (tmp_path / "sb3_continual.json").read_text() == text
     from matplotlib import image
 
@@ -60,15 +74,27 @@ def test_the_crystal_buffer_keeps_what_the_stock_buffer_forgets(monkeypatch: Any
     assert min(stock[2]["A"], stock[2]["B"]) < 40
 
 
-@pytest.mark.parametrize("name", ["torchrl_dqn", "torchrl_pendulum", "tianshou_dqn", "tianshou_sac"])
-def test_an_example_of_another_library_learns_and_saves(name: str, tmp_path: Path) -> None:
-    printed = python(f"{name}.py", "--steps", "900", "--out", str(tmp_path / "saved"), at=tmp_path)
-    assert "crystal: " in printed
-    assert (tmp_path / "saved" / "sampler" / "memory.safetensors" if "torchrl" in name else tmp_path / "saved").exists()
+@pytest.mark.parametrize(
+    ("first", "second", "saved"),
+    [
+        ("torchrl_dqn", "torchrl_pendulum", "sampler/memory.safetensors"),
+        ("tianshou_dqn", "tianshou_sac", "."),
+    ],
+    ids=["torchrl", "tianshou"],
+)
+def test_the_examples_of_another_library_learn_and_save(first: str, second: str, saved: str, tmp_path: Path) -> None:
+    """One after the other in one process, which imports the library and compiles its functions once."""
+    commands = [[str(EXAMPLES / f"{name}.py"), "--steps", "900", "--out", name] for name in (first, second)]
+    printed = python("-c", IN_TURN, json.dumps(commands), at=tmp_path).split(ENDED)
+    assert len(printed) == 3
+    assert "crystal: " in printed[0]
+    assert "crystal: " in printed[1]
+    assert (tmp_path / first / saved).exists()
+    assert (tmp_path / second / saved).exists()
 
 
 def test_the_offline_example_ranks_and_exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
-    printed = python("minari_offline.py", "--episodes", "6", "--updates", "100", at=tmp_path)
+    printed = run("minari_offline.py", "--episodes", "6", "--updates", "100", at=tmp_path)
     assert "highest c: " in printed
     assert "exported " in printed

@@ -119,7 +119,20 @@ PROGRAMS: dict[str, Callable[[Path, bool], Program]] = {
 }
 
 
+def import_tianshou_uncompiled() -> None:
+    """Tianshou compiles its functions in every new process, for ten seconds; interpreted, they give the same."""
+    import numba
+
+    numba.config.DISABLE_JIT = True
+    import tianshou.algorithm
+    import tianshou.data  # noqa: F401
+
+    numba.config.DISABLE_JIT = False
+
+
 def main(name: str, folder: str) -> None:
+    if name == "tianshou":
+        import_tianshou_uncompiled()
     program = PROGRAMS[name](Path(folder), False)
     program.save()
     print(json.dumps([program.draw() for _ in range(3)]), flush=True)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.peers.subjects import Subject, every_subject
+from tests.peers.native import Subject
+from tests.peers.subjects import every_subject
 
 WAYS = pytest.mark.parametrize(
     "way", [deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))], ids=["copy", "pickle"]

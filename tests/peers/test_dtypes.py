@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.peers.subjects import Sb3Crystal, Sb3Prioritized, every_prioritized, every_subject
+from tests.peers.integrated import Sb3Crystal, Sb3Prioritized
+from tests.peers.subjects import every_prioritized, every_subject
 
 
 @every_subject

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from tests.peers.subjects import Subject, Tianshou, every_n_step
+from tests.peers.integrated import Tianshou
+from tests.peers.native import Subject
+from tests.peers.subjects import every_n_step
 
 GAMMA = 0.9
 

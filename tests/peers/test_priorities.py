@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from tests.peers.subjects import Drawn, Subject, every_prioritized
+from tests.peers.native import Drawn, Subject
+from tests.peers.subjects import every_prioritized
 
 LEAST_P = 1e-4
 COUNT = 12

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.peers.subjects import Tianshou, every_subject
+from tests.peers.integrated import Tianshou
+from tests.peers.subjects import every_subject
 
 
 @every_subject

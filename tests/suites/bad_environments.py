@@ -1,4 +1,7 @@
-"""Real environments that fail on purpose; workers import them by name."""
+"""Real environments that fail on purpose.
+
+Workers import this module by name, so it imports nothing of the library, which would load PyTorch in each of them.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,6 @@ from typing import TYPE_CHECKING
 
 import gymnasium
 import numpy as np
-
-from crystalrl.suites.worker import reset_seed
 
 if TYPE_CHECKING:
     from crystalrl.suites.gym import GymWorld
@@ -92,6 +93,8 @@ gymnasium.register(HOSTILE, entry_point=Hostile)
 
 def first_seeds(world: GymWorld, lanes: Iterable[int]) -> str:
     """Seeds of the first episode of each lane's first environment, for HOSTILE_SEEDS."""
+    from crystalrl.suites.worker import reset_seed
+
     return " ".join(str(reset_seed(world._request(lane * world.envs)["seed"], 0)) for lane in lanes)
 
 

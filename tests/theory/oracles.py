@@ -22,20 +22,21 @@ def lineage_probabilities(total: float, time: float, most: int) -> list[float]:
     with mpmath.workdps(120):
         theta, clock = mpmath.mpf(total), mpmath.mpf(time)
         decay = [mpmath.exp(-k * (k + theta - 1) * clock / 2) for k in range(most + 200)]
-        values = []
-        for m in range(most):
-            value = mpmath.mpf(0)
-            for k in range(m, most + 200):
-                if k == 0:
-                    value += 1
-                    continue
-                rising = mpmath.rf(theta + m, k - 1) * (theta + 2 * k - 1)
-                term = rising / (mpmath.factorial(m) * mpmath.factorial(k - m)) * decay[k]
-                value += -term if (k - m) % 2 else term
-                if k > m + 20 and term < mpmath.mpf(10) ** -60:
-                    break
-            values.append(float(value))
-    return values
+        return [_lineages_left(m, theta, decay) for m in range(most)]
+
+
+def _lineages_left(m: int, theta: mpmath.mpf, decay: list[mpmath.mpf]) -> float:
+    """Σ_k (−1)^(k−m) (θ+m)_(k−1) (θ+2k−1) / (m! (k−m)!) · decay_k; what k shares with k + 1 is carried on."""
+    first = max(m, 1)
+    value = mpmath.mpf(m == 0)
+    factor = mpmath.rf(theta + m, first - 1) / mpmath.factorial(m)
+    for k in range(first, len(decay)):
+        term = factor * (theta + 2 * k - 1) * decay[k]
+        value += -term if (k - m) % 2 else term
+        if k > m + 20 and term < mpmath.mpf(10) ** -60:
+            break
+        factor *= (theta + m + k - 1) / (k + 1 - m)
+    return float(value)
 
 
 def ancestral_cdf(law: Rates, x: np.ndarray, t: float, c0: float, most: int = 120) -> np.ndarray:

@@ -36,7 +36,7 @@ def test_slots_are_drawn_in_proportion_to_their_weight(backend: str, slots: int,
     weight[rng.random(weight.shape) < 0.1] = 0
     label = labels_of(rng, 2, slots, strata)
     tree = filled(weight, label, strata)
-    count = 400_000
+    count = 100_000 if backend == "torch" else 400_000  # test_torch_tree: all backends draw the same slots
     for s in range(strata):
         slot, _ = draw(tree, rng.random((2, count)), s)
         for lane in range(2):
