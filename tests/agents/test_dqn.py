@@ -77,6 +77,7 @@ def test_the_method_s_penalty_joins_the_loss() -> None:
     torch.testing.assert_close(extra, learner.theta.square().sum(-1))
 
 
+@pytest.mark.slow
 def test_dqn_balances_the_pole() -> None:
     """A Q-learner's scores go up and down: the second half of learning counts, not its last moment."""
     spec = RunSpec(

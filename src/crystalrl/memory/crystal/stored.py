@@ -56,7 +56,7 @@ class StoredCrystals(ReplayMemory, complete=False):
     @classmethod
     def unpacked(cls, state: Mapping[str, Any], arena: ExternalArena) -> Self:
         """The memory of `packed`, over an arena that gives the same experiences."""
-        header, tensors = state["header"], {name: torch.as_tensor(value) for name, value in state["tensors"].items()}
+        header, tensors = state["header"], {name: torch.from_numpy(value) for name, value in state["tensors"].items()}
         options: dict[str, Any] = {**storage_from_json(header["structure"]), "seed": tensors["streams.seeds"].tolist()}
         memory = cls._restore({**options, "arena": arena}, header["params"])
         memory.load_state_dict(tensors)
