@@ -6,6 +6,8 @@ import ast
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import crystalrl
@@ -111,3 +113,24 @@ def test_no_modules_import_each_other_in_a_circle_not_even_for_their_types() -> 
     while leaves := {name for name, needed in imports.items() if not needed - {name}}:
         imports = {name: needed - leaves for name, needed in imports.items() if name not in leaves}
     assert not imports
+
+
+def imported(tree: ast.AST, modules: set[str]) -> Iterator[str]:
+    """The modules of the package that a module imports, at run time or for its types."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in modules else node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def test_no_module_imports_itself_through_others_not_even_for_its_types() -> None:
+    package = Path(crystalrl.__file__).parent
+    files = {".".join(path.relative_to(package.parent).with_suffix("").parts): path for path in package.rglob("*.py")}
+    files = {name.removesuffix(".__init__"): path for name, path in files.items()}
+    known = set(files)
+    graph = {name: {*imported(ast.parse(path.read_text()), known)} & known - {name} for name, path in files.items()}
+    assert sum(map(len, graph.values())) > 500
+    TopologicalSorter(graph).prepare()  # raises for a cycle
