@@ -102,7 +102,9 @@ def assert_learns(design: dict[str, object]) -> None:
     assert R[:, 1].mean() > 0.9
 
 
-@pytest.mark.parametrize(("agent", "settings"), [("sac", {"initial_temperature": 0.01}), ("td3", {})])
+@pytest.mark.parametrize(
+    ("agent", "settings"), [("sac", {"initial_temperature": 0.01}), pytest.param("td3", {}, marks=pytest.mark.slow)]
+)
 def test_agents_with_box_actions_learn_one_reach_task_in_seconds(agent: str, settings: dict[str, float]) -> None:
     quick = {"width": 64, "depth": 2, "learning_rate": 2e-3, **settings}
     fields = {"suite": "reach-1", "memory": "reservoir", "steps": 6000, "capacity": 2000, "batch": 64, "envs": 4}
