@@ -73,11 +73,16 @@ class CrystalParams(Lifecycle):
     """The TD loss of an experience is weighted by (1 − c)^gate (eq. eta)."""
     w_min: PerLane = 0.0
     """Minimum of the weight (1 − c)^gate."""
-    kappa: PerLane | Mapping[str, float] = 0.1
-    """κ, strength of the anchors: one value for all, or one per anchor name. A memory without anchors replaces
-    parameters with kappa > 0 by `without_anchors()`."""
+    kappa: PerLane | Mapping[str, float] = 1.0
+    """κ, strength of the anchors: one value for all, or one per anchor name. Where there is an anchor `q`, an anchor
+    `policy` pulls in its unit: its strength is multiplied by the standard deviation of `q`, since the loss of a policy
+    is a value. A memory without anchors replaces parameters with kappa > 0 by `without_anchors()`."""
     anchor_power: PerLane = 2.0
     """p: the anchor loss of an experience is weighted by κ·c^p."""
+    practice: int = 5
+    """An experience is practised while one of this many stored states nearest to its successor state, in its context,
+    is fresh: arrived since the last consolidation. What is practised is not held: its TD loss counts fully, its anchor
+    follows the network without pull. 0: off."""
 
     batch: tuple[float, float, float] = (0.40, 0.10, 0.50)
     """Shares of a batch for liquid, glass and crystal."""
@@ -115,7 +120,7 @@ class CrystalParams(Lifecycle):
         return replace(
             cls(
                 alpha=0.05, melt=None, settle=None, tau_evict=100, scale="median", boost=True,
-                interference="newer_majority", backup=0.0, w_min=0.5, kappa=0.0, capacity=(10.0, 5.0, 1.0),
+                interference="newer_majority", backup=0.0, w_min=0.5, kappa=0.0, practice=0, capacity=(10.0, 5.0, 1.0),
                 batch=(0.70, 0.25, 0.05), nu=0.6, time_unit=200, every=5000,
             ),
             **changes,
@@ -155,7 +160,7 @@ class CrystalParams(Lifecycle):
         """The same for a memory without anchors: since nothing holds the network to its crystals, it learns from them
         like from all others.
         """
-        return replace(self, kappa=0.0, settle=None, gate=0.0, nu=0.0)
+        return replace(self, kappa=0.0, settle=None, gate=0.0, nu=0.0, practice=0)
 
     @property
     def pulls(self) -> bool:
@@ -183,7 +188,7 @@ class CrystalParams(Lifecycle):
         return cls(**given)
 
 
-BEFORE: dict[str, Any] = {"borrow": False, "draws_per_experience": None}
+BEFORE: dict[str, Any] = {"borrow": False, "draws_per_experience": None, "practice": 0}
 """What files say that were written before these parameters existed."""
 
 

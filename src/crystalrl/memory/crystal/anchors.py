@@ -15,9 +15,15 @@ from crystalrl.memory.storage.spec import Shape
 from crystalrl.params import CrystalParams
 from crystalrl.types import Anchor
 
+VALUE, POLICY = "q", "policy"
+"""Names of the anchors of values and of a policy."""
+
 
 class Anchors(dict[str, Tensor]):
-    """Targets float32[L, N, …] by output name."""
+    """Targets float32[L, N, …] by output name.
+
+    The loss of a policy is a value. So where values are anchored, too, the policy's anchor pulls in their unit.
+    """
 
     def __init__(
         self, shapes: Mapping[str, Shape], lanes: int, slots: int, params: CrystalParams, device: torch.device
@@ -38,6 +44,8 @@ class Anchors(dict[str, Tensor]):
         self._power = per_lane("anchor_power", params.anchor_power, lanes, device)
         self._first = torch.arange(lanes, device=device)[:, None] * slots
         """Position of each lane's first slot in a flat [L·N]."""
+        self.unit = torch.ones(lanes, dtype=torch.float32, device=device)
+        """float32[L]: the unit of values, their standard deviation at the last consolidation."""
         self._writes = backend_for(device).writes
 
     def at(self, slots: Tensor, c: Tensor, flags: Tensor) -> dict[str, Anchor]:
@@ -51,11 +59,20 @@ class Anchors(dict[str, Tensor]):
             if not out or not self._shared:
                 kappa = self._kappa[name]
                 strength = self._writes.strength(c, flags, slots, kappa, self._power, EVALUATED)
-            out[name] = Anchor(target, strength)
+            out[name] = Anchor(target, strength * self.unit[:, None] if self._in_units(name) else strength)
         return out
 
-    def rewrite(self, planned: Mapping[str, Tensor], kept: Tensor) -> None:
-        """Write targets [L, W, …], by name, to the first W slots where kept bool[L, W] holds."""
+    def _in_units(self, name: str) -> bool:
+        return name == POLICY and VALUE in self
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The state besides the targets."""
+        return {"unit": self.unit} if self._in_units(POLICY) and POLICY in self else {}
+
+    def rewrite(self, planned: Mapping[str, Tensor], kept: Tensor, unit: Tensor | None = None) -> None:
+        """Write targets [L, W, …], by name, to the first W slots where kept bool[L, W] holds, and the unit [L]."""
+        if unit is not None:
+            self.unit.copy_(unit)
         for name, anchor in self.items():
             own = anchor[:, : kept.shape[1]]
             own.copy_(torch.where(_like(kept, own), planned[name], own))
@@ -66,11 +83,17 @@ class Anchors(dict[str, Tensor]):
             own = anchor[:, : slots.shape[1]]
             own.masked_fill_(_like(slots, own), 0.0)
 
+    def clear_all(self) -> None:
+        for anchor in self.values():
+            anchor.zero_()
+        self.unit.fill_(1.0)
+
     def pull(self, c: Tensor, flags: Tensor) -> Tensor:
         """float32[L, N]: total strength of the anchors of each experience."""
         strength = torch.zeros_like(c)
-        for kappa in self._kappa.values():
-            strength += pull(c, flags, kappa, self._power, EVALUATED)
+        for name, kappa in self._kappa.items():
+            unit = self.unit[:, None] if self._in_units(name) else 1.0
+            strength += pull(c, flags, kappa, self._power, EVALUATED) * unit
         return strength
 
 

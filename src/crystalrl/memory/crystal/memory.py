@@ -170,7 +170,7 @@ class CrystalMemory(StoredCrystals):
         """Draw `size` experiences per lane, with replacement: shares by phase, with anchors."""
         self._refuse_size(size)
         slots, weight, ticket = self.ledger.draw(size, self.time)
-        anchors = self.anchors.at(slots, self.ledger.c, self.ledger.flags)
+        anchors = self.anchors.at(slots, self.ledger.held, self.ledger.flags)
         squeeze = self.spec.lanes is None
         return gather_batch(self.arena, slots, weight, to=self.deliver, squeeze=squeeze, ticket=ticket, anchors=anchors)
 
@@ -237,7 +237,7 @@ class CrystalMemory(StoredCrystals):
         if not torch.equal(snapshot.consolidations, self.consolidations):
             raise RuntimeError("apply: wanted the plan of the next consolidation, got one from before another")
         kept = self.ledger.rewrite(vars(plan.columns), plan.phase, snapshot.due, snapshot.generation)
-        self.anchors.rewrite(plan.anchors, kept)
+        self.anchors.rewrite(plan.anchors, kept, plan.unit)
         self.anchors.clear_slots(kept & (self.ledger.phase[:, : snapshot.slots] == EMPTY))
         self.grid.count_visits(plan.visits, kept)
         self.neighbours = plan.neighbours or self.neighbours
@@ -269,8 +269,8 @@ class CrystalMemory(StoredCrystals):
         self.grid.clear()
         self.neighbours.clear()
         self.episodes.clear()
-        for tensor in (*self.anchors.values(), self.ended):
-            tensor.zero_()
+        self.anchors.clear_all()
+        self.ended.zero_()
         self._steps *= 0
 
     @property
