@@ -39,7 +39,9 @@ def critic(theta: float) -> Any:
     def evaluate(batch: Batch) -> Evaluation:
         obs = batch.obs
         assert isinstance(obs, torch.Tensor)
-        return Evaluation(error(obs, batch.reward), {"q": obs[..., :2] * float(shift), "policy": obs[..., 2] + float(shift)})
+        return Evaluation(
+            error(obs, batch.reward), {"q": obs[..., :2] * float(shift), "policy": obs[..., 2] + float(shift)}
+        )
 
     def judge(item: Item) -> tuple[float, dict[str, Any]]:
         obs = item.data.obs
