@@ -74,9 +74,9 @@ class CrystalParams(Lifecycle):
     w_min: PerLane = 0.0
     """Minimum of the weight (1 − c)^gate."""
     kappa: PerLane | Mapping[str, float] = 1.0
-    """κ, strength of the anchors: one value for all, or one per anchor name. Where there is an anchor `q`, an anchor
-    `policy` pulls in its unit: its strength is multiplied by the standard deviation of `q`, since the loss of a policy
-    is a value. A memory without anchors replaces parameters with kappa > 0 by `without_anchors()`."""
+    """κ, strength of the anchors: one value for all, or one per anchor name. An anchor named `policy` pulls in
+    units of value; see `Evaluation.stake`. A memory without anchors replaces parameters with kappa > 0 by
+    `without_anchors()`."""
     anchor_power: PerLane = 2.0
     """p: the anchor loss of an experience is weighted by κ·c^p."""
     practice: int = 5

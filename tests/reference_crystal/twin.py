@@ -145,7 +145,7 @@ class CrystalTwin:
 
     def strength(self, name: str, slot: int) -> float:
         item = self.slots[slot]
-        unit = self.unit if name == "policy" and "q" in self.kappa else 1.0
+        unit = self.unit if name == "policy" else 1.0
         return unit * self.kappa[name] * item.held**self.p.anchor_power if item.evaluated else 0.0
 
     def ticket(self, slots: list[int]) -> list[Item]:
@@ -166,12 +166,15 @@ class CrystalTwin:
     # Consolidating (Algorithm 1)
 
     def consolidate(self, critic: Any) -> None:
-        """`critic(item)` gives |δ| and {anchor: output}."""
+        """`critic(item)` gives |δ|, {anchor: output} and what is at stake."""
         if self.slots:
             chosen = [s for s, e in sorted(self.slots.items()) if self._turn(s) or not e.evaluated]
-            output = {}
+            output, stake = {}, []
             for slot in chosen:
-                self.slots[slot].error, output[slot] = critic(self.slots[slot])
+                self.slots[slot].error, output[slot], at_stake = critic(self.slots[slot])
+                stake.append(at_stake)
+            if chosen:
+                self.unit = math.sqrt(sum(x * x for x in stake) / len(stake))
             near = neighbours(self.slots, self.p)
             self._value(chosen, near)
             flagged = contradicted(self.slots, self.p)
@@ -216,7 +219,6 @@ class CrystalTwin:
             name: spread(np.array([output[s][name] for s in chosen], dtype=np.float64)).mean()
             for name in (self.kappa if chosen else ())
         }
-        self.unit = spreads.get("q", 1.0)
         for slot in chosen:
             item = self.slots[slot]
             dt = (now - item.updated) * self.p.delta_t if calls else (now - item.updated) / self.p.unit(self.capacity)

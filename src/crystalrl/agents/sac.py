@@ -139,7 +139,8 @@ class SAC(Agent):
         target = self.td_target(batch, noise, self.critics if self.params.errors == "online" else None)
         q = self.twins(self.critics, obs, batch.action, batch.context)
         error = (target.unsqueeze(-1) - q).abs().mean(-1)
-        return Evaluation(error, {"q": q, "policy": self.policy(obs, batch.context)})
+        stake = self.twins(self.critics, obs, self.greedy(obs, batch.context), batch.context) - q
+        return Evaluation(error, {"q": q, "policy": self.policy(obs, batch.context)}, stake.mean(-1))
 
     def tensors(self) -> dict[str, Tensor]:
         own = {"theta": self.theta, "critics": self.critics, "target": self.target, "log_alpha": self.log_alpha}

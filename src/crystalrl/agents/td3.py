@@ -127,7 +127,9 @@ class TD3(Agent):
         q = self.twins(self.critics, obs, batch.action, batch.context)
         target = self.td_target(batch, noise, online=self.params.errors == "online")
         error = (target.unsqueeze(-1) - q).abs().mean(-1)
-        return Evaluation(error, {"q": q, "policy": self.greedy(obs, batch.context)})
+        policy = self.greedy(obs, batch.context)
+        stake = self.twins(self.critics, obs, policy, batch.context) - q
+        return Evaluation(error, {"q": q, "policy": policy}, stake.mean(-1))
 
     def tensors(self) -> dict[str, Tensor]:
         own = {

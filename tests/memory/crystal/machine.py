@@ -39,13 +39,12 @@ def critic(theta: float) -> Any:
     def evaluate(batch: Batch) -> Evaluation:
         obs = batch.obs
         assert isinstance(obs, torch.Tensor)
-        return Evaluation(
-            error(obs, batch.reward), {"q": obs[..., :2] * float(shift), "policy": obs[..., 2] + float(shift)}
-        )
+        outputs = {"q": obs[..., :2] * float(shift), "policy": obs[..., 2] + float(shift)}
+        return Evaluation(error(obs, batch.reward), outputs, obs[..., 1])
 
-    def judge(item: Item) -> tuple[float, dict[str, Any]]:
+    def judge(item: Item) -> tuple[float, dict[str, Any], float]:
         obs = item.data.obs
-        return float(error(obs, item.data.reward)), {"q": obs[:2] * shift, "policy": obs[2] + shift}
+        return float(error(obs, item.data.reward)), {"q": obs[:2] * shift, "policy": obs[2] + shift}, float(obs[1])
 
     return evaluate, judge
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from crystalrl import CrystalMemory, CrystalParams, Evaluation, Transition
+from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, Transition
 from crystalrl.types import Evaluate
 from tests.memory.crystal.experience import WithLists, feed, memory_of, with_output
 
@@ -101,16 +101,20 @@ def test_what_is_practised_is_not_held(
     assert bool((anchor < 1.2).all()) != practised
 
 
-def test_a_policy_is_anchored_in_units_of_value() -> None:
-    """Rewards a hundred times as large: values, too, and with them the policy's loss and its anchor's strength."""
+def test_a_policy_is_anchored_in_units_of_what_is_at_stake() -> None:
+    """Rewards a hundred times as large: so are the values that actions decide, and the strength of the anchor."""
     strengths = []
     for scale in (1.0, 100.0):
         memory = memory_of(64, replace(STANDING, practice=0), anchor={"q": (2,), "policy": (2,)})
         feed(memory, 12, crystallization=0.9)
-        memory.consolidate(lambda b, scale=scale: Evaluation(b.reward, {"q": b.obs * scale, "policy": b.obs}))
-        deviation = memory.experiences()["obs"].std(0, correction=0).mean()
+
+        def evaluate(batch: Batch, scale: float = scale) -> Evaluation:
+            return Evaluation(batch.reward, {"q": batch.obs, "policy": batch.obs}, scale * batch.obs[..., 0])
+
+        memory.consolidate(evaluate)
+        unit = scale * memory.experiences()["obs"][:, 0].square().mean().sqrt()
         anchors = memory.sample(4).anchor
-        assert torch.allclose(anchors["policy"].coefficient, anchors["q"].coefficient * scale * deviation)
+        assert torch.allclose(anchors["policy"].coefficient, anchors["q"].coefficient * unit)
         strengths.append(anchors["q"].coefficient)
     assert torch.equal(*strengths)
 
@@ -118,7 +122,7 @@ def test_a_policy_is_anchored_in_units_of_value() -> None:
 def test_a_state_from_before_practice_holds_all() -> None:
     memory = memory_of(16, anchor={"q": (2,), "policy": (2,)})
     feed(memory, 12, crystallization=0.9)
-    memory.consolidate(lambda b: Evaluation(b.reward, {"q": b.obs, "policy": b.obs}))
+    memory.consolidate(lambda b: Evaluation(b.reward, {"q": b.obs, "policy": b.obs}, b.reward))
     state = memory.state_dict()
     assert not torch.equal(state["ledger.slot.held"], state["ledger.slot.c"])
     memory.load_state_dict({n: t for n, t in state.items() if n not in ("ledger.slot.held", "crystal.unit")})

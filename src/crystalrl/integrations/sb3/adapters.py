@@ -133,7 +133,13 @@ class ActorCritic(Adapter):
             next_value = self.next_value(samples)
         q = self.values(self.critic(samples.observations, samples.actions))
         error = (self.bootstrap(samples, next_value) - q).abs().mean(1)
-        return Evaluation(error, {"q": q, "policy": self.policy(samples.observations)})
+        policy = self.policy(samples.observations)
+        best = self.values(self.critic(samples.observations, self.greedy(policy)))
+        return Evaluation(error, {"q": q, "policy": policy}, (best - q).mean(1))
+
+    def greedy(self, policy: Tensor) -> Tensor:
+        """The action [B, A] that the policy prefers, from its anchored output."""
+        return policy.chunk(2, 1)[0].tanh() if self.gaussian else policy
 
     def next_value(self, samples: Any) -> Tensor:
         raise NotImplementedError

@@ -80,7 +80,11 @@ class Adapter:
         """Current TD errors and outputs."""
         samples = self.algorithm._preprocess_batch(samples, buffer, slots)
         outputs = self.outputs(samples)
-        return Evaluation(self.errors(samples, self.split(outputs["q"])), outputs)
+        return Evaluation(self.errors(samples, self.split(outputs["q"])), outputs, self.stake(samples, outputs))
+
+    def stake(self, samples: Any, outputs: dict[str, Tensor]) -> Tensor | None:
+        """How much value the choice of the action decides, [B]; None without a policy."""
+        return None
 
     def split(self, values: Tensor) -> list[Tensor]:
         """Anchored values [B, n] as one tensor per critic."""
@@ -145,11 +149,17 @@ class SAC(Adapter):
             part.register_hook(_adding(pull))
 
     def outputs(self, samples: Any) -> dict[str, Tensor]:
-        algorithm = self.algorithm
-        critics = (algorithm.critic, algorithm.critic2)
-        q = torch.stack([critic(samples.obs, samples.act).flatten() for critic in critics], 1)
-        (mean, deviation), _ = algorithm.policy.actor(samples.obs)
-        return {"q": q, "policy": torch.cat([mean, deviation.log()], 1)}
+        (mean, deviation), _ = self.algorithm.policy.actor(samples.obs)
+        return {"q": self.both(samples, samples.act), "policy": torch.cat([mean, deviation.log()], 1)}
+
+    def both(self, samples: Any, action: Any) -> Tensor:
+        """Values [B, 2] of the critics."""
+        critics = (self.algorithm.critic, self.algorithm.critic2)
+        return torch.stack([critic(samples.obs, action).flatten() for critic in critics], 1)
+
+    def stake(self, samples: Any, outputs: dict[str, Tensor]) -> Tensor:
+        best = self.both(samples, outputs["policy"].chunk(2, 1)[0].tanh())
+        return (best - outputs["q"]).mean(1)
 
     def errors(self, samples: Any, values: list[Tensor]) -> Tensor:
         """The mean of the twins' |δ|; Tianshou's own is the mean of their signed errors, which may cancel."""

@@ -72,6 +72,17 @@ class Adapter:
         """Anchored output of the policy, [B, …]; None: there is no policy."""
         return None
 
+    def greedy(self, batch: Any) -> Tensor | None:
+        """The action [B, A] that the policy prefers; None: there is no policy."""
+        return None
+
+    def stake(self, batch: Any, values: Tensor) -> Tensor | None:
+        """How much value the choice of the action decides, [B]; values [B, n] are those of the stored actions."""
+        action = self.greedy(batch)
+        if action is None:
+            return None
+        return (self.values(batch.clone(False).set(self.loss.tensor_keys.action, action)) - values).mean(1)
+
     def pull(self, anchor: Anchor, output: Tensor) -> Tensor:
         """Loss of the policy's anchor."""
         return squared_pull(anchor, output)
@@ -141,6 +152,12 @@ class SAC(Adapter):
         """Mean and log σ before tanh, [B, 2A]."""
         return torch.cat([distribution.loc, distribution.scale.log()], -1)
 
+    def greedy(self, batch: Any) -> Tensor:
+        loss = self.loss
+        with loss.actor_network_params.to_module(loss.actor_network, preserve_module_state=False):
+            action: Tensor = loss.actor_network.get_dist(batch).deterministic_sample
+        return action
+
     def pull(self, anchor: Anchor, output: Tensor) -> Tensor:
         return gaussian_pull(anchor, *output.chunk(2, -1))
 
@@ -167,6 +184,9 @@ class TD3(Adapter):
         loss = self.loss
         with loss.actor_network_params.to_module(loss.actor_network, preserve_module_state=False):
             return self.action(loss.actor_network(batch.select(*loss.actor_network.in_keys)))
+
+    def greedy(self, batch: Any) -> Tensor:
+        return self.policy(batch)
 
     def error(self, batch: Any, out: Any, values: Tensor) -> Tensor:
         error: Tensor = (out.get("pred_value") - out.get("target_value")).abs().mean(0)

@@ -81,4 +81,5 @@ class MemoryLoss(nn.Module):
         batch = batch.clone(False)
         with private_randomness(batch.get(("next", "reward")).device):
             out, outputs = self.adapter.forward(batch)
-        return Evaluation(self.adapter.error(batch, out, outputs["q"]), outputs)
+        stake = self.adapter.stake(batch, outputs["q"])
+        return Evaluation(self.adapter.error(batch, out, outputs["q"]), outputs, stake)

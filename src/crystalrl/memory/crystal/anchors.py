@@ -15,15 +15,12 @@ from crystalrl.memory.storage.spec import Shape
 from crystalrl.params import CrystalParams
 from crystalrl.types import Anchor
 
-VALUE, POLICY = "q", "policy"
-"""Names of the anchors of values and of a policy."""
+POLICY = "policy"
+"""Name of the anchor that pulls in units of value; see `Evaluation.stake`."""
 
 
 class Anchors(dict[str, Tensor]):
-    """Targets float32[L, N, …] by output name.
-
-    The loss of a policy is a value. So where values are anchored, too, the policy's anchor pulls in their unit.
-    """
+    """Targets float32[L, N, …] by output name."""
 
     def __init__(
         self, shapes: Mapping[str, Shape], lanes: int, slots: int, params: CrystalParams, device: torch.device
@@ -45,7 +42,7 @@ class Anchors(dict[str, Tensor]):
         self._first = torch.arange(lanes, device=device)[:, None] * slots
         """Position of each lane's first slot in a flat [L·N]."""
         self.unit = torch.ones(lanes, dtype=torch.float32, device=device)
-        """float32[L]: the unit of values, their standard deviation at the last consolidation."""
+        """float32[L]: the unit in which the policy's anchor pulls."""
         self._writes = backend_for(device).writes
 
     def at(self, slots: Tensor, c: Tensor, flags: Tensor) -> dict[str, Anchor]:
@@ -59,20 +56,16 @@ class Anchors(dict[str, Tensor]):
             if not out or not self._shared:
                 kappa = self._kappa[name]
                 strength = self._writes.strength(c, flags, slots, kappa, self._power, EVALUATED)
-            out[name] = Anchor(target, strength * self.unit[:, None] if self._in_units(name) else strength)
+            out[name] = Anchor(target, strength * self.unit[:, None] if name == POLICY else strength)
         return out
-
-    def _in_units(self, name: str) -> bool:
-        return name == POLICY and VALUE in self
 
     def tensors(self) -> dict[str, Tensor]:
         """The state besides the targets."""
-        return {"unit": self.unit} if self._in_units(POLICY) and POLICY in self else {}
+        return {"unit": self.unit} if POLICY in self else {}
 
-    def rewrite(self, planned: Mapping[str, Tensor], kept: Tensor, unit: Tensor | None = None) -> None:
+    def rewrite(self, planned: Mapping[str, Tensor], kept: Tensor, unit: Tensor) -> None:
         """Write targets [L, W, …], by name, to the first W slots where kept bool[L, W] holds, and the unit [L]."""
-        if unit is not None:
-            self.unit.copy_(unit)
+        self.unit.copy_(unit)
         for name, anchor in self.items():
             own = anchor[:, : kept.shape[1]]
             own.copy_(torch.where(_like(kept, own), planned[name], own))
@@ -92,7 +85,7 @@ class Anchors(dict[str, Tensor]):
         """float32[L, N]: total strength of the anchors of each experience."""
         strength = torch.zeros_like(c)
         for name, kappa in self._kappa.items():
-            unit = self.unit[:, None] if self._in_units(name) else 1.0
+            unit = self.unit[:, None] if name == POLICY else 1.0
             strength += pull(c, flags, kappa, self._power, EVALUATED) * unit
         return strength
 

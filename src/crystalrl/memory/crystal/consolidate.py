@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from crystalrl import dynamics
-from crystalrl.memory.crystal.anchors import VALUE
 from crystalrl.memory.crystal.evaluate import Critique
 from crystalrl.memory.crystal.ledger import EVALUATED, since
 from crystalrl.memory.crystal.novelty import find_visits, masked_quantile, visit_counts
@@ -66,7 +65,7 @@ def plan(snapshot: Snapshot, critic: Critique, nearby: Neighbourhood) -> Plan:
     step = elapsed.sum(-1) / chosen.sum(-1).clamp_min(1)
     values = {"clipped": clipped, "epsilon": nearby.epsilon[:, 0], "delta_r": nearby.delta_r[:, 0], "time_step": step}
     values |= {"contradicted": flagged.sum(-1), "evaluated": chosen.sum(-1), **moves.counts}
-    unit = _value_unit(snapshot, critic.output)
+    unit = _policy_unit(snapshot, critic.stake)
     return Plan(snapshot, columns, moves.phase, anchors, unit, visits, values, stages.seconds, notes)
 
 
@@ -221,12 +220,13 @@ def _practised(snapshot: Snapshot, near: Near | None) -> Tensor:
     return (found.any(-1) | fresh) & snapshot.occupied
 
 
-def _value_unit(snapshot: Snapshot, output: Mapping[str, Tensor]) -> Tensor | None:
-    """float32[L]: standard deviation of the anchored values, mean over their components; None without values."""
-    if VALUE not in output:
-        return None
-    _, deviation = moments(output[VALUE].flatten(2), snapshot.chosen, snapshot.block)
-    return torch.where(snapshot.due[:, 0], deviation.mean((1, 2)), snapshot.shared.anchors.unit)
+def _policy_unit(snapshot: Snapshot, stake: Tensor | None) -> Tensor:
+    """float32[L]: the unit of the policy's anchor, the root mean square of what is at stake."""
+    unit = snapshot.shared.anchors.unit
+    if stake is None:
+        return unit
+    mean = total(stake[..., None] ** 2, snapshot.block)[:, 0, 0] / snapshot.chosen.sum(-1).clamp_min(1)
+    return torch.where(snapshot.due[:, 0], mean.sqrt().to(unit.dtype), unit)
 
 
 def _follow(

@@ -82,7 +82,7 @@ class StoredCrystals(ReplayMemory, complete=False):
         self._loads += 1
 
     def _completed(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
-        """A state from before `practice`: all experiences are held, and the unit of values is 1."""
+        """A state from before `practice`: all experiences are held, and the unit of the policy's anchor is 1."""
         if self.params.practice and "ledger.slot.c" in state:
             state.setdefault("ledger.slot.held", state["ledger.slot.c"])
         for name, tensor in self.anchors.tensors().items():
