@@ -9,11 +9,12 @@ import pytest
 import torch
 from tianshou.utils.torch_utils import policy_within_training_step
 from torch import Tensor
-from torch.distributions import Normal, kl_divergence
+from torch.distributions import Normal
 
 from crystalrl import CrystalParams
 from crystalrl.integrations.tianshou import CrystalReplayBuffer
 from crystalrl.integrations.tianshou.adapters import adapter_for
+from tests.experience import bhattacharyya
 from tests.integrations.gradients import difference, gradients, varied
 from tests.integrations.tianshou_models import ANCHORS, GAMMA, NO_ANCHORS, algorithm, trained
 
@@ -112,7 +113,7 @@ def test_gradients_of_sac_are_those_of_explicit_losses(params: CrystalParams) ->
     if params is ANCHORS:
         anchor = batch.anchor["policy"]
         old_mean, old_log = anchor.target.chunk(2, 1)
-        apart = kl_divergence(Normal(old_mean, old_log.exp()), Normal(mean, deviation)).sum(1)
+        apart = bhattacharyya(Normal(old_mean, old_log.exp()), Normal(mean, deviation)).sum(1)
         loss = loss + (anchor.coefficient * apart).mean()
     loss.backward()
     assert difference(found["actor"], gradients(between.policy.actor)) <= 1e-6
@@ -135,6 +136,10 @@ def test_evaluation_gives_the_algorithm_s_own_td_errors_and_changes_no_random_nu
         error = (returns - outputs["q"].gather(1, torch.as_tensor(samples.act)[:, None])[:, 0]).abs()
     else:
         error = (returns[:, None] - outputs["q"]).abs().mean(1)
+        preferred = outputs["policy"].chunk(2, 1)[0].tanh()
+        with torch.no_grad():
+            best = torch.stack([critic(samples.obs, preferred).flatten() for critic in (made.critic, made.critic2)], 1)
+        torch.testing.assert_close(found.stake, (best - outputs["q"]).mean(1))
     torch.testing.assert_close(found.td_error, error)
     for key, output in outputs.items():
         torch.testing.assert_close(found.output[key], output)

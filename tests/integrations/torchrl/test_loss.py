@@ -52,6 +52,12 @@ def test_evaluation_gives_the_loss_s_own_td_errors_and_outputs_and_changes_no_ra
     _, error, outputs = explicit(name, loss.loss, batch)
     torch.testing.assert_close(found.td_error, error, rtol=1e-5, atol=1e-5)
     assert set(found.output) == set(outputs)
+    assert (found.stake is None) == (name == "DQN")
+    if found.stake is not None:
+        policy = found.output["policy"]
+        preferred = policy.chunk(2, -1)[0].tanh() if name == "SAC" else policy
+        best = loss.adapter.values(batch.clone(False).set("action", preferred)).detach()
+        torch.testing.assert_close(found.stake, (best - found.output["q"]).mean(1), rtol=1e-4, atol=1e-5)
     for key, output in outputs.items():
         torch.testing.assert_close(found.output[key], output.detach(), rtol=1e-5, atol=1e-5)
 
