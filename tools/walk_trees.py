@@ -61,7 +61,7 @@ study/run.py::run
     study/run.py::Trainer.collect
       study/run.py::Trainer._step_world
   study/run.py::Trainer._learn
-    agents/dqn.py::DQN.update
+    agents/dqn.py::ValueAgent.update
       agents/dqn.py::DQN.loss
         agents/dqn.py::DQN._td_errors
           agents/dqn.py::DQN.td_target

@@ -9,8 +9,8 @@ from tests.chaos.attacks import ATTACKS
 from tests.chaos.campaign import stored
 
 BLOCK = re.compile(r"(<!-- figures of the campaign -->\n).*?(<!-- end of the figures -->)", re.S)
-HEAD = """| attack | an attempt is one of | attempts | held | refused | broken | seed |
-|---|---|---:|---:|---:|---:|---:|
+HEAD = """| attack | an attempt is one of | attempts | held | refused | broken | seed | sources |
+|---|---|---:|---:|---:|---:|---:|---|
 """
 
 
@@ -28,6 +28,7 @@ def table(results: Path) -> str:
 def row(name: str, results: Path) -> str:
     attack, tally = ATTACKS[name], stored(results, name)
     if tally is None:
-        return f"| {attack.title} | {attack.counts} | – | – | – | – | – |\n"
+        return f"| {attack.title} | {attack.counts} | – | – | – | – | – | – |\n"
     figures = (tally.attempts, tally.held, tally.refused, tally.broken)
-    return f"| {attack.title} | {attack.counts} | {' | '.join(f'{n:,}' for n in figures)} | {tally.seed} |\n"
+    counted = " | ".join(f"{n:,}" for n in figures)
+    return f"| {attack.title} | {attack.counts} | {counted} | {tally.seed} | {tally.sources[:7]} |\n"

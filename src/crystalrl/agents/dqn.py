@@ -10,7 +10,7 @@ from torch import Tensor
 from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, prefixed, require, require_tensor
 from crystalrl.agents.exploration import action_count, epsilon_greedy
 from crystalrl.agents.networks import LaneNetwork
-from crystalrl.agents.optimiser import clipped
+from crystalrl.agents.optimiser import LaneAdam, clipped
 from crystalrl.lanes import PerLane
 from crystalrl.losses import Penalty, anchor_losses, huber, weighted_mean, with_penalty
 from crystalrl.random import Streams
@@ -58,7 +58,33 @@ def value_network(spaces: Spaces, params: ValueParams, atoms: int = 1, noisy: bo
     )
 
 
-class DQN(Agent):
+class ValueAgent(Agent):
+    """A Q network `theta` and a target network `target`, both [L, P], trained on one loss."""
+
+    params: ValueParams
+    target: Tensor
+    optimiser: LaneAdam
+
+    def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
+        """The loss [L], and TD errors [L, B]."""
+        raise NotImplementedError
+
+    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
+        """One gradient step per lane; every `target_every` of them, one step of the target network."""
+        loss, td_error = self.loss(batch, method)
+        (gradient,) = torch.autograd.grad(loss.sum(), self.theta)
+        gradient, norm = clipped(gradient, self.params.clip)
+        self.optimiser.step(self.theta, gradient)
+        with torch.no_grad():
+            moves = self.optimiser.every(self.params.target_every)
+            self.target.lerp_(self.theta, moves * self.params.target_rate)
+        return Update(td_error.detach(), loss.detach(), norm)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {"theta": self.theta, "target": self.target, **prefixed("optimiser", self.optimiser)}
+
+
+class DQN(ValueAgent):
     """L learners in parallel: Q network `theta` and target network `target`, both [L, P]."""
 
     params: DQNParams
@@ -80,17 +106,6 @@ class DQN(Agent):
     def act(self, obs: Tensor, epsilon: Tensor, context: Tensor | None = None) -> Tensor:
         """Actions int64[L, E]: random with probability epsilon (a tensor that broadcasts to [L, E]), else greedy."""
         return epsilon_greedy(self.greedy(obs, context), epsilon, self.actions, self.streams)
-
-    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
-        """One gradient step per lane; every `target_every` of them, one step of the target network."""
-        loss, td_error = self.loss(batch, method)
-        (gradient,) = torch.autograd.grad(loss.sum(), self.theta)
-        gradient, norm = clipped(gradient, self.params.clip)
-        self.optimiser.step(self.theta, gradient)
-        with torch.no_grad():
-            moves = self.optimiser.every(self.params.target_every)
-            self.target.lerp_(self.theta, moves * self.params.target_rate)
-        return Update(td_error.detach(), loss.detach(), norm)
 
     def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
         """The loss [L]: weighted TD loss + anchor loss + the method's penalty; and TD errors [L, B]."""
@@ -124,6 +139,3 @@ class DQN(Agent):
             taken = q.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
             td_error = batch.reward + batch.discount * future - taken
         return Evaluation(td_error, {"q": q})
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {"theta": self.theta, "target": self.target, **prefixed("optimiser", self.optimiser)}

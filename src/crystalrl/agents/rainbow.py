@@ -10,10 +10,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crystalrl.agents.base import Agent, Spaces, Update, prefixed, require, require_tensor
-from crystalrl.agents.dqn import ValueParams, value_network
+from crystalrl.agents.base import Spaces, require, require_tensor
+from crystalrl.agents.dqn import ValueAgent, ValueParams, value_network
 from crystalrl.agents.exploration import action_count, epsilon_greedy
-from crystalrl.agents.optimiser import clipped
 from crystalrl.losses import Penalty, anchor_losses, squared_error, weighted_mean, with_penalty
 from crystalrl.random import Stream, Streams
 from crystalrl.types import Batch, Evaluation
@@ -43,7 +42,7 @@ class RainbowParams(ValueParams):
         require(self, rules)
 
 
-class Rainbow(Agent):
+class Rainbow(ValueAgent):
     """L learners in parallel: distributional Q network `theta` and target network `target`, both [L, P]."""
 
     params: RainbowParams
@@ -78,17 +77,6 @@ class Rainbow(Agent):
         """Best actions int64[L, E] with new noise; random with probability epsilon."""
         best = self._means(self.network(self.theta, obs, context, noise=self._noise())).argmax(-1)
         return epsilon_greedy(best, epsilon, self.actions, self.streams)
-
-    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
-        """One gradient step per lane, and one step of the target network."""
-        loss, td_error = self.loss(batch, method)
-        (gradient,) = torch.autograd.grad(loss.sum(), self.theta)
-        gradient, norm = clipped(gradient, self.params.clip)
-        self.optimiser.step(self.theta, gradient)
-        with torch.no_grad():
-            moves = self.optimiser.every(self.params.target_every)
-            self.target.lerp_(self.theta, moves * self.params.target_rate)
-        return Update(td_error.detach(), loss.detach(), norm)
 
     def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
         """The loss [L]: weighted cross-entropy + anchor loss + the method's penalty; and TD errors [L, B]."""
@@ -140,6 +128,3 @@ class Rainbow(Agent):
             taken = q.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
             td_error = batch.reward + batch.discount * future - taken
         return Evaluation(td_error, {"q": q})
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {"theta": self.theta, "target": self.target, **prefixed("optimiser", self.optimiser)}
