@@ -142,7 +142,9 @@ def test_anchors_pull_the_critic_as_a_squared_error_would(name: str) -> None:
 
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_anchors_pull_the_actor_by_divergence_or_squared_error(name: str) -> None:
-    model = trained(name, CrystalParams.anchored(**QUICK, kappa=0.7, practice=0), **({"policy_delay": 1} if name == "TD3" else {}))
+    model = trained(
+        name, CrystalParams.anchored(**QUICK, kappa=0.7, practice=0), **({"policy_delay": 1} if name == "TD3" else {})
+    )
     step = one_step(model, 32)
     pulling(step.batch)
     torch.manual_seed(3)

@@ -17,6 +17,8 @@ from crystalrl.types import Anchor
 
 POLICY = "policy"
 """Name of the anchor that pulls in units of value; see `Evaluation.stake`."""
+POLICY_SHARE = 0.3
+"""Strength of the policy's anchor, as a share of what is at stake; measured in docs/decisions/practice.md."""
 
 
 class Anchors(dict[str, Tensor]):
@@ -42,7 +44,7 @@ class Anchors(dict[str, Tensor]):
         self._first = torch.arange(lanes, device=device)[:, None] * slots
         """Position of each lane's first slot in a flat [L·N]."""
         self.unit = torch.ones(lanes, dtype=torch.float32, device=device)
-        """float32[L]: the unit in which the policy's anchor pulls."""
+        """float32[L]: unit of the policy's anchor, a share of what is at stake; 1 if that is unknown."""
         self._writes = backend_for(device).writes
 
     def at(self, slots: Tensor, c: Tensor, flags: Tensor) -> dict[str, Anchor]:
