@@ -26,8 +26,13 @@ RUNS = [
     ("reach-2", {"agent": "sac", "memory": "reservoir"}),
     ("drift-2", {"memory": "crystal", "preset": "anchored"}),
     ("cartpole", {"memory": "prioritized"}),
-    ("cartpole", {"memory": "crystal", "preset": "anchored", "params": {"boost": True, "every_episode": True}}),
-    pytest.param("pendulum-2", {"agent": "sac", "memory": "uniform"}, marks=pytest.mark.slow),
+    *(
+        pytest.param(*each, marks=pytest.mark.slow)
+        for each in (
+            ("cartpole", {"memory": "crystal", "preset": "anchored", "params": {"boost": True, "every_episode": True}}),
+            ("pendulum-2", {"agent": "sac", "memory": "uniform"}),
+        )
+    ),
 ]
 
 
