@@ -91,8 +91,8 @@ methods/base.py::Method
 """,
     ),
     "add, sample, update": Walk(
-        4,
-        420,
+        3,
+        300,
         """
 memory/crystal/memory.py::CrystalMemory.add
   memory/crystal/memory.py::CrystalMemory._add_crystallized
@@ -103,32 +103,43 @@ memory/crystal/memory.py::CrystalMemory.add
       memory/base.py::ReplayMemory._outer
       memory/base.py::ReplayMemory._outer_windows
       memory/base.py::ReplayMemory._store
-        memory/crystal/ledger.py::CrystalLedger.allocate
-    memory/crystal/ledger.py::CrystalLedger.commit
-    memory/crystal/ledger.py::CrystalLedger.add_one
-    memory/crystal/ledger.py::CrystalLedger.reserve
-      memory/crystal/ledger.py::CrystalLedger.rebuild_queue
-        memory/crystal/ledger.py::CrystalLedger.phase
-      memory/crystal/ledger.py::CrystalLedger.refresh_strata
-memory/crystal/memory.py::CrystalMemory.sample
+memory/base.py::ReplayMemory.sample
   memory/base.py::ReplayMemory._refuse_size
-    memory/crystal/ledger.py::CrystalLedger.count
-  memory/crystal/ledger.py::CrystalLedger.draw
   memory/storage/batches.py::gather_batch
     memory/storage/batches.py::_delivered
     memory/storage/batches.py::_send
 memory/base.py::ReplayMemory.update
-  memory/crystal/ledger.py::CrystalLedger.occupied
-  memory/crystal/ledger.py::CrystalLedger.update
 """,
         concrete="memory/crystal/memory.py::CrystalMemory",
         contracts="""
+# which slots are written and drawn: the next walk
+memory/crystal/ledger.py::CrystalLedger
 # the targets of anchors; the returns of episodes
 memory/crystal/anchors.py::Anchors
 memory/crystal/episode_boost.py::Episodes
-# the input, checked; which slots may be overwritten
+# the input, checked
 memory/crystal/inputs.py
 memory/updates.py
+""",
+    ),
+    "the same, in the ledger": Walk(
+        1,
+        120,
+        """
+memory/crystal/ledger.py::CrystalLedger.reserve
+  memory/crystal/ledger.py::CrystalLedger.rebuild_queue
+    memory/crystal/ledger.py::CrystalLedger.phase
+  memory/crystal/ledger.py::CrystalLedger.refresh_strata
+memory/crystal/ledger.py::CrystalLedger.add_one
+  memory/crystal/ledger.py::CrystalLedger.allocate
+  memory/crystal/ledger.py::CrystalLedger.commit
+memory/crystal/ledger.py::CrystalLedger.count
+memory/crystal/ledger.py::CrystalLedger.draw
+memory/crystal/ledger.py::CrystalLedger.occupied
+memory/crystal/ledger.py::CrystalLedger.update
+""",
+        contracts="""
+# which slots may be overwritten
 memory/crystal/write_order.py
 """,
     ),

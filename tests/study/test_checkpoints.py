@@ -26,8 +26,13 @@ RUNS = [
     ("reach-2", {"agent": "sac", "memory": "reservoir"}),
     ("drift-2", {"memory": "crystal", "preset": "anchored"}),
     ("cartpole", {"memory": "prioritized"}),
-    ("cartpole", {"memory": "crystal", "preset": "anchored", "params": {"boost": True, "every_episode": True}}),
-    ("pendulum-2", {"agent": "sac", "memory": "uniform"}),
+    *(
+        pytest.param(*each, marks=pytest.mark.slow)
+        for each in (
+            ("cartpole", {"memory": "crystal", "preset": "anchored", "params": {"boost": True, "every_episode": True}}),
+            ("pendulum-2", {"agent": "sac", "memory": "uniform"}),
+        )
+    ),
 ]
 
 
@@ -183,11 +188,7 @@ def killed_and_resumed(line: str, kills: int, folder: Path) -> None:
         assert not any((one / "checkpoints").iterdir())
 
 
-def test_a_process_that_is_killed_again_and_again_and_resumed_stores_the_same_bytes(tmp_path: Path) -> None:
-    killed_and_resumed(LINES["nav"], 3, tmp_path)
-
-
-@pytest.mark.slow
+@pytest.mark.slow  # tests/chaos has a few kills of a study in the fast suite
 @pytest.mark.parametrize("suite", LINES)
 def test_kill_nine_at_twenty_five_random_moments_changes_nothing(suite: str, tmp_path: Path) -> None:
     killed_and_resumed(LINES[suite], 25, tmp_path)

@@ -32,7 +32,7 @@ def begun(made: GymSuite, envs: int = 2, timeout: float = 60.0) -> GymWorld:
     return world
 
 
-@pytest.mark.parametrize("name", ["pendulum-2", "classic-discrete", "minatar-5"])
+@pytest.mark.parametrize("name", ["pendulum-2", "classic-discrete", pytest.param("minatar-5", marks=pytest.mark.slow)])
 def test_workers_step_as_this_process_does(name: str) -> None:
     worlds = []
     for workers in (0, 2):

@@ -15,7 +15,7 @@ from crystalrl.memory.exclusive import Calls, exclusive
 from crystalrl.memory.ledger import Ledger
 from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.arena import Arena
-from crystalrl.memory.storage.batches import gather_batch
+from crystalrl.memory.storage.batches import Anchored, gather_batch
 from crystalrl.memory.storage.checks import refuse
 from crystalrl.memory.storage.external import AnyArena, ExternalArena
 from crystalrl.memory.storage.header import CheckpointError, refuse_sparse, understand
@@ -41,6 +41,8 @@ class ReplayMemory(StoredMemory, complete=False):
 
     params: object = None
     ledger: Ledger
+    anchors: Anchored | None = None
+    """What a batch contains besides the experiences."""
 
     def __init__(self, spec: StorageSpec, arena: ExternalArena | None = None) -> None:
         self.spec = spec
@@ -168,11 +170,12 @@ class ReplayMemory(StoredMemory, complete=False):
 
     @exclusive
     def sample(self, size: int) -> Batch:
-        """Draw `size` experiences per lane, with replacement."""
+        """Draw `size` experiences per lane, with replacement; with their anchors, if the memory has any."""
         self._refuse_size(size)
         slots, weight, ticket = self.ledger.draw(size, self.time)
+        anchors = None if self.anchors is None else self.anchors.at(slots)
         squeeze = self.spec.lanes is None
-        return gather_batch(self.arena, slots, weight, to=self.deliver, squeeze=squeeze, ticket=ticket)
+        return gather_batch(self.arena, slots, weight, to=self.deliver, squeeze=squeeze, ticket=ticket, anchors=anchors)
 
     def _refuse_size(self, size: int) -> None:
         if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import copy
-import tempfile
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, load_memory
 from tests.experience import assert_close, random_step, stacked
+from tests.memory.twin_machine import TwinMachine
 from tests.reference import Step
 from tests.reference_crystal.item import Item
 from tests.reference_crystal.twin import CrystalTwin
@@ -25,7 +24,6 @@ SEED = 3
 PHASES = ("liquid", "glass", "crystal")
 COLUMNS = ("c", "utility", "error", "interference", "streak", "birth")
 """Columns of a ledger that are compared."""
-IN_MEMORY = Path("/dev/shm")  # where syncing a file costs nothing
 PER_LANE = {"alpha": (0.2, 0.5, 0.9), "sigma": (0.0, 0.1, 0.3), "beta": (0.05, 0.02, 0.1)}
 
 
@@ -48,31 +46,19 @@ def critic(theta: float) -> Any:
     return evaluate, judge
 
 
-class Machine(RuleBasedStateMachine):
+class Machine(TwinMachine):
     """Subclasses say which parameters, lanes, environments and steps."""
 
     params: CrystalParams
-    lanes: int | None
-    envs: int
-    n_step: int
     per_lane: bool
-    device = "cpu"
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None)
-        self.file = Path(self.folder.name) / "memory"
-        self.saved: Any = None
-        self.outstanding: list[tuple[Batch, list[Any]]] = []
-        """Batches not yet updated, each with its ticket of every twin."""
         self.steps = 0
-
-    def teardown(self) -> None:
-        self.folder.cleanup()
 
     @initialize(extra=st.integers(0, 16), context=st.booleans())
     def build(self, extra: int, context: bool) -> None:
-        self.context, self.width = context, self.lanes or 1
+        self.context = context
         params = replace(self.params, **PER_LANE) if self.per_lane else self.params
         capacity = 3 * self.envs * self.n_step + 6 + extra
         anchor: dict[str, tuple[int, ...]] = {"q": (2,), "v": ()} if params.uses_anchors else {}
@@ -86,13 +72,6 @@ class Machine(RuleBasedStateMachine):
             one = replace(params, **mine)
             kappa = dict.fromkeys(anchor, one.kappa)
             self.twins.append(CrystalTwin(capacity, SEED + lane, one, kappa, self.envs, self.n_step, 0.9))
-
-    def outer(self, rows: Any) -> Any:
-        return rows if self.lanes is not None else rows[0]
-
-    def rows(self, data: st.DataObject, values: st.SearchStrategy[Any]) -> list[list[Any]]:
-        one = st.lists(values, min_size=self.envs, max_size=self.envs)
-        return data.draw(st.lists(one, min_size=self.width, max_size=self.width))
 
     @rule(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 10), masked=st.booleans(), data=st.data())
     def add(self, seed: int, count: int, masked: bool, data: st.DataObject) -> None:
@@ -289,11 +268,3 @@ class Machine(RuleBasedStateMachine):
             wanted = np.array([item.anchors[name] for item in items.values()])
             within = atol.reshape(-1, *[1] * (wanted.ndim - 1))
             assert_close(anchor[lane, at], wanted, rtol=1e-3, atol=within, name=f"anchor {name}")
-
-    def compare_slots(self, got: torch.Tensor, wanted: list[list[list[int]]]) -> None:
-        array = torch.tensor(wanted)
-        if self.n_step == 1:
-            array = array[..., 0]
-        if self.lanes is None:
-            array = array[0, 0] if self.envs == 1 else array[0]
-        assert got.tolist() == array.tolist()
