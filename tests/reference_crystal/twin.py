@@ -11,7 +11,19 @@ from crystalrl.params import CrystalParams
 from crystalrl.random import Stream
 from tests.reference import Experience, Step, Windows, uniforms
 from tests.reference_crystal.interference import back_up, contradicted
-from tests.reference_crystal.item import CRYSTAL, LIQUID, Item, Items, Near, f32, neighbours, numbers_of, spread
+from tests.reference_crystal.item import (
+    CRYSTAL,
+    LIQUID,
+    Item,
+    Items,
+    Near,
+    Rounded,
+    exact,
+    f32,
+    neighbours,
+    numbers_of,
+    spread,
+)
 from tests.reference_crystal.law import rates, stepped
 from tests.reference_crystal.phases import evict, move, risen
 from tests.reference_crystal.replay import base_weight, draw, draw_weight
@@ -163,19 +175,19 @@ class CrystalTwin:
 
     # Consolidating (Algorithm 1)
 
-    def consolidate(self, critic: Any) -> None:
-        """`critic(item)` gives |δ| and {anchor: output}."""
+    def consolidate(self, critic: Any, rounded: Rounded = exact) -> None:
+        """`critic(item)` gives |δ| and {anchor: output}; `rounded` gives a utility or c as it is stored."""
         if self.slots:
             chosen = [s for s, e in sorted(self.slots.items()) if self._turn(s) or not e.evaluated]
             output = {}
             for slot in chosen:
                 self.slots[slot].error, output[slot] = critic(self.slots[slot])
             near = neighbours(self.slots, self.p)
-            self._value(chosen, near)
+            self._value(chosen, near, rounded)
             flagged = contradicted(self.slots, self.p)
             back_up(self.slots, flagged, near, self.p)
             new = {s for s, e in self.slots.items() if not e.evaluated}
-            self._crystallize(chosen, output)
+            self._crystallize(chosen, output, rounded)
             self._move(flagged, new)
             for item in self.slots.values():
                 self._rebase(item)
@@ -185,7 +197,7 @@ class CrystalTwin:
     def _turn(self, slot: int) -> bool:
         return slot % self.p.slices == self.turns % self.p.slices
 
-    def _value(self, chosen: list[int], near: Near) -> None:
+    def _value(self, chosen: list[int], near: Near, rounded: Rounded) -> None:
         scaled = scaled_errors(self.slots, self.p)
         visits = self.grid.visits(self.slots)
         if self.p.novelty == "knn" or (self.p.novelty == "auto" and self.grid.useless()):
@@ -196,9 +208,9 @@ class CrystalTwin:
         for slot in chosen:
             item, around = self.slots[slot], [scaled[j] for j in near[slot]]
             downstream = sum(around) / len(around) if around else overall
-            item.utility = utility_of(item, scaled[slot], downstream, visits[slot], self.p)
+            item.utility = rounded("utility", slot, utility_of(item, scaled[slot], downstream, visits[slot], self.p))
 
-    def _crystallize(self, chosen: list[int], output: dict[int, dict[str, np.ndarray]]) -> None:
+    def _crystallize(self, chosen: list[int], output: dict[int, dict[str, np.ndarray]], rounded: Rounded) -> None:
         calls = self.p.clock == "calls"
         now = self.turns + 1 if calls else self.time
         spreads = {
@@ -210,6 +222,7 @@ class CrystalTwin:
             dt = (now - item.updated) * self.p.delta_t if calls else (now - item.updated) / self.p.unit(self.capacity)
             rate = rates(item, self._settled(item, output[slot], spreads), self.p)
             item.c = float(f32(stepped(item, rate, dt, self.p, (self.seed, self.turns, slot))))
+            item.c = rounded("c", slot, item.c)
             item.updated = now
             self._follow(item, output[slot], dt)
             item.evaluated = True

@@ -15,6 +15,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, load_memory
 from tests.experience import assert_close, random_step, stacked
+from tests.memory.crystal.rounding import rounded_by
 from tests.memory.twin_machine import TwinMachine
 from tests.reference import Step
 from tests.reference_crystal.item import Item
@@ -188,9 +189,9 @@ class Machine(TwinMachine):
         assert self.memory.due == (whole or some)
         evaluate, judge = critic(theta)
         report = self.memory.consolidate(evaluate)
-        for twin in self.twins:
+        for lane, twin in enumerate(self.twins):
             if twin.ended or not some:
-                twin.consolidate(judge)
+                twin.consolidate(judge, rounded_by(self.memory.ledger, lane))
         self.steps = self.steps if some else 0
         assert report.values["crystal"].tolist() == [
             sum(e.phase == "crystal" for e in twin.slots.values()) for twin in self.twins
@@ -261,10 +262,10 @@ class Machine(TwinMachine):
         self.compare_anchors(lane, {slot: item for slot, item in zip(slots, items, strict=True) if item.evaluated})
 
     def compare_anchors(self, lane: int, items: dict[int, Item]) -> None:
-        """How far an anchor follows depends on c's sixth root: tiny c, known to 1e-5, say little."""
-        atol = np.array([1e-4 if item.c > 0.01 else 0.05 for item in items.values()])
+        """Then go on from the same numbers: rounding must not add up over a long life."""
         at = torch.tensor(list(items), dtype=torch.int64, device=self.device)
         for name, anchor in self.memory.anchors.items() if items else ():
-            wanted = np.array([item.anchors[name] for item in items.values()])
-            within = atol.reshape(-1, *[1] * (wanted.ndim - 1))
-            assert_close(anchor[lane, at], wanted, rtol=1e-3, atol=within, name=f"anchor {name}")
+            held, wanted = anchor[lane, at], np.array([item.anchors[name] for item in items.values()])
+            assert_close(held, wanted, rtol=1e-5, atol=1e-5, name=f"anchor {name}")
+            for item, mine in zip(items.values(), held.cpu().numpy(), strict=True):
+                item.anchors[name] = mine
