@@ -23,6 +23,7 @@ from crystalrl.study.execution import Execution, best_device
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.spec import RunFields, RunSpec, read_toml
 from crystalrl.study.store import Store, result_folders, scored_folders
+from crystalrl.study.task_files import load_tasks
 from crystalrl.study.tuning import load_search
 
 
@@ -35,6 +36,8 @@ class Run:
     """
 
     spec: tyro.conf.OmitArgPrefixes[RunFields]
+    tasks: Path = Path("")
+    """TOML file with your own [[tasks]], in place of a suite; `crystalrl check-tasks FILE` tries them."""
     out: Path = Path("runs/run")
     """Folder for the results; an interrupted run continues there."""
     execution: tyro.conf.OmitArgPrefixes[Execution] = field(default_factory=Execution)
@@ -131,8 +134,9 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
     if any(sections.values()) and not isinstance(command, Run):
         raise ValueError("settings such as --params.NAME belong to `crystalrl run`")
     match command:
-        case Run(given, out, execution):
-            spec = RunSpec(**{**vars(given), **sections})
+        case Run(given, tasks, out, execution):
+            own = _own_tasks(given, tasks) if tasks.name else {}
+            spec = RunSpec(**{**vars(given), **sections, **own})
             registry.check(spec)
             name = spec.memory if spec.method == "none" else f"{spec.memory}+{spec.method}"
             _run_tables({out: Table("", {spec.preset or name: spec})}, execution, console)
@@ -160,6 +164,13 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
             _list(console)
         case Demo(out):
             _demo(out, console)
+
+
+def _own_tasks(given: RunFields, tasks: Path) -> dict[str, Any]:
+    """The suite that a file of tasks describes."""
+    if given.suite != RunFields.suite:
+        raise ValueError(f"suite: wanted none with --tasks, got {given.suite!r}")
+    return {"suite": load_tasks(tasks)}
 
 
 def _run_tables(tables: Mapping[Path, Table], execution: Execution, console: Console) -> None:
