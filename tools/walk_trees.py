@@ -275,6 +275,7 @@ cli/parsing.py
 cli/theory/
 cli/terminal.py
 cli/progress.py
+cli/check_tasks.py
 study/tuning.py
 report/
 study/registry.py::presets

@@ -77,6 +77,34 @@ class Lost(Echo):
         return obs, float("nan") if self.age == 3 else reward, *rest
 
 
+class Raising(Echo):
+    """Raises in its second step."""
+
+    def step(self, action):
+        if self.age == 1:
+            raise ArithmeticError("the sky fell down")
+        return super().step(action)
+
+
+class Short(Echo):
+    """Returns observations that are shorter than it says."""
+
+    def step(self, action):
+        obs, *rest = super().step(action)
+        return obs[:1], *rest
+
+
+class Long(gymnasium.ObservationWrapper):
+    """Adds three zeros to observations."""
+
+    def __init__(self, env) -> None:
+        super().__init__(env)
+        self.observation_space = gymnasium.spaces.Box(-1e6, 1e6, (env.observation_space.shape[0] + 3,), np.float32)
+
+    def observation(self, observation):
+        return np.append(observation, np.zeros(3, np.float32))
+
+
 def tuples(**options):
     """An environment without observations that are vectors."""
     env = Echo(**options)

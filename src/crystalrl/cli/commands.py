@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from crystalrl.cli import theory
+from crystalrl.cli.check_tasks import check_tasks
 from crystalrl.cli.errors import RunError
 from crystalrl.cli.parsing import parsed, take_sections
 from crystalrl.cli.progress import ProgressDisplay
@@ -55,6 +56,13 @@ class Study:
     dry_run: bool = False
     """Only print the cost: cells, steps and hours, from speeds measured on this machine."""
     execution: tyro.conf.OmitArgPrefixes[Execution] = field(default_factory=Execution)
+
+
+@dataclass(frozen=True)
+class CheckTasks:
+    """Try the [[tasks]] of a .toml file with random actions: spaces, episodes, scores, speed, and what is wrong."""
+
+    file: tyro.conf.Positional[Path]
 
 
 @dataclass(frozen=True)
@@ -111,6 +119,7 @@ class Demo:
 Command = (
     Annotated[Run, tyro.conf.subcommand("run")]
     | Annotated[Study, tyro.conf.subcommand("study")]
+    | Annotated[CheckTasks, tyro.conf.subcommand("check-tasks")]
     | Annotated[Resume, tyro.conf.subcommand("resume")]
     | Annotated[Tune, tyro.conf.subcommand("tune")]
     | Annotated[Report, tyro.conf.subcommand("report")]
@@ -147,6 +156,9 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
                 show_forecast(found, execution.device or best_device(), console)
             else:
                 _run_tables(found, execution, console)
+        case CheckTasks(file):
+            if not check_tasks(file, console):
+                raise SystemExit(1)
         case Resume(folder, execution):
             stored = {inner: table_from(read_toml(inner / "spec.toml")) for inner in result_folders(folder)}
             _run_tables(stored, execution, console)

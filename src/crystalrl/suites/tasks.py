@@ -114,11 +114,17 @@ def problems(task: Task) -> list[str]:
     return found
 
 
+def named(task: Task, number: int) -> str:
+    """The name of a task, which its place and environment give it if it has none."""
+    return task.name or f"task {number} ({task.make})"
+
+
 def _stored(task: Task, number: int) -> Task:
     """The task as a file would give it back: named, with lists in place of tuples."""
-    name = task.name or f"task {number} ({task.make})"
     options = {key: _plain(value) for key, value in task.options.items()}
-    return replace(task, name=name, options=options, physics=dict(task.physics), wrappers=tuple(task.wrappers))
+    return replace(
+        task, name=named(task, number), options=options, physics=dict(task.physics), wrappers=tuple(task.wrappers)
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -126,7 +126,7 @@ class Slots:
     def _step(self, row: int) -> None:
         env, _ = self.now[row]
         obs, reward, terminated, truncated, info = env.step(self._native(row, self.arrays["action"][row]))
-        arrays, seen, earned = self.arrays, self._seen(row, obs), _finite("reward", reward)
+        arrays, seen, earned = self.arrays, checked_observation(env, obs), finite("reward", reward)
         _pad(arrays["after"][row], seen)
         arrays["reward"][row], arrays["terminated"][row], arrays["truncated"][row] = earned, terminated, truncated
         arrays["success"][row] = bool(info.get("success", info.get("is_success", False)))
@@ -149,19 +149,20 @@ class Slots:
         self._show(row, env.reset(seed=reset_seed(request["seed"], int(self.arrays["episode"][row])))[0])
 
     def _show(self, row: int, obs: Any) -> None:
-        _pad(self.arrays["shown"][row], self._seen(row, obs))
-
-    def _seen(self, row: int, obs: Any) -> NDArray[Any]:
-        """An observation as an array, of the environment's own shape."""
-        value = np.asarray(obs)
-        wanted = getattr(getattr(self.now[row][0], "observation_space", None), "shape", None)
-        if wanted is not None and value.shape != tuple(wanted):
-            raise BadData(f"observation: wanted the shape {tuple(wanted)}, got {value.shape}")
-        return _finite("observation", value) if value.dtype.kind == "f" else value
+        _pad(self.arrays["shown"][row], checked_observation(self.now[row][0], obs))
 
     def _native(self, row: int, action: NDArray[Any]) -> Any:
         env, request = self.now[row]
         return native_action(env.action_space, action, request["task"]["flip"])
+
+
+def checked_observation(env: Any, obs: Any) -> NDArray[Any]:
+    """An observation as an array of the environment's own shape, with finite numbers."""
+    value = np.asarray(obs)
+    wanted = getattr(getattr(env, "observation_space", None), "shape", None)
+    if wanted is not None and value.shape != tuple(wanted):
+        raise BadData(f"observation: wanted the shape {tuple(wanted)}, got {value.shape}")
+    return finite("observation", value) if value.dtype.kind == "f" else value
 
 
 def native_action(space: Any, action: NDArray[Any], flip: bool) -> Any:
@@ -190,7 +191,7 @@ def truncate(arrays: Arrays, row: int) -> None:
     arrays["episode"][row] += 1
 
 
-def _finite(name: str, value: Any) -> NDArray[Any]:
+def finite(name: str, value: Any) -> NDArray[Any]:
     """Numbers as float32, if they are finite."""
     with np.errstate(over="ignore"):
         kept = np.asarray(value, np.float32)
@@ -250,7 +251,9 @@ def make(task: Mapping[str, Any]) -> Any:
         try:
             env = _named(wrapper)(env)
         except Exception as error:
-            raise BadWrapper(f"wrappers: wanted {wrapper} around the environment, got {_said(error)}") from error
+            raise BadWrapper(
+                f"wrappers: wanted {wrapper} around the environment, got {type(error).__name__}: {error}"
+            ) from error
     return env
 
 
