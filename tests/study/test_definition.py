@@ -83,6 +83,8 @@ def test_own_tasks_survive_the_file_of_a_table() -> None:
     assert text.count("[[tasks]]") == 3
     assert table_from(tomllib.loads(text)) == made
     assert table_from(tomllib.loads(text)).to_toml() == text
+    inside = FILE.replace("[[tasks]]", "[[defaults.tasks]]").replace("hidden = true", "[defaults]\nhidden = true")
+    assert table_from(tomllib.loads(inside + "[rows.VR]\n")).suite == made.suite
     once = Table("", {"VR": RunSpec(OWN)})
     assert table_from(tomllib.loads(once.to_toml())) == once
 

@@ -111,7 +111,8 @@ def table_from(values: Mapping[str, Any]) -> Table:
         if name not in known:
             raise ValueError(unknown("study", name, known))
     defaults, given = values.get("defaults", {}), values.get("rows", {})
-    own = _own_tasks(values)
+    own = _own_tasks({**defaults, **values})
+    defaults = {name: value for name, value in defaults.items() if name not in (TASKS, HIDDEN)}
     rows = {}
     for name in given:
         try:
@@ -129,7 +130,7 @@ def table_from(values: Mapping[str, Any]) -> Table:
 
 
 def _own_tasks(values: Mapping[str, Any]) -> dict[str, TaskSequence]:
-    """The suite of a table with [[tasks]]; empty if it has none."""
+    """The suite of a table with [[tasks]] or [[defaults.tasks]]; empty if it has none."""
     if TASKS not in values and HIDDEN in values:
         raise ValueError("hidden: wanted only with [[tasks]], got it without")
     return {"suite": sequence_from(values)} if TASKS in values else {}

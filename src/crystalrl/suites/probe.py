@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -9,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from crystalrl.suites.sizes import Sizes, env_sizes, started
+from crystalrl.suites.sizes import Sizes, close, env_sizes, started
 from crystalrl.suites.tasks import Task, problems
-from crystalrl.suites.worker import checked_observation, finite, native_action, reset_seed, set_physics
+from crystalrl.suites.worker import BadData, checked_observation, finite, native_action, reset_seed, set_physics
 
 SUCCESS = ("success", "is_success")
 """Keys of `info` that report a success."""
@@ -70,8 +71,10 @@ def probe(task: Task, limits: Limits | None = None, clock: Callable[[], float] =
     try:
         _Trial(task, env, found, limits or Limits(), clock).run()
     except Exception as error:
-        said = str(error) if isinstance(error, ValueError) and ": wanted " in str(error) else ""
+        said = str(error) if isinstance(error, BadData) else ""
         found.problems.append(said or f"step: wanted a transition, got {type(error).__name__}: {error}")
+    finally:
+        close(env)
     return found
 
 
@@ -84,10 +87,10 @@ class _Trial:
         """Keys of `info` so far."""
 
     def run(self) -> None:
-        first = self._track()
+        first = self._track(self.limits.repeated, self.limits.seconds)
         self._play()
-        self.found.repeats = self._track() == first
-        if self.task.success and not self.keys & set(SUCCESS):
+        self.found.repeats = self._track(len(first), math.inf) == first
+        if self.task.success and self.found.episodes and not self.keys & set(SUCCESS):
             got = ", ".join(sorted(self.keys)) or "an empty one"
             self.found.problems.append(f'success: wanted "success" or "is_success" in info, got {got}')
 
@@ -108,14 +111,15 @@ class _Trial:
             hint = "a limit can be set with options = { max_episode_steps = 1000 }"
             self.found.problems.append(f"episodes: wanted one that ends, got none in {steps} steps; {hint}")
 
-    def _track(self) -> list[tuple[bytes, float]]:
-        """Observations and rewards of the first steps under one seed."""
-        track, episode = [], Episode()
+    def _track(self, most: int, seconds: float) -> list[tuple[bytes, float]]:
+        """Observations and rewards of the first steps under one seed; the reset is the first of them."""
+        begun, episode = self.now(), Episode()
+        track = [(b"", 0.0)]
         for seen, reward in self._steps(0, episode):
             track.append((seen.tobytes(), reward))
-            if len(track) >= self.limits.repeated:
+            if len(track) >= most or self.now() - begun > seconds:
                 break
-        return [(episode.first, 0.0), *track]
+        return [(episode.first, 0.0), *track[1:]]
 
     def _steps(self, number: int, episode: Episode) -> Iterator[tuple[Any, float]]:
         """The observations and rewards of an episode under random actions, which depend on its number alone."""

@@ -32,8 +32,7 @@ def sizes_of(task: Task) -> Sizes:
     try:
         return env_sizes(env)
     finally:
-        if hasattr(env, "close"):
-            env.close()
+        close(env)
 
 
 def started(task: Task) -> Any:
@@ -47,6 +46,12 @@ def started(task: Task) -> Any:
         raise ValueError(f"make: wanted the package for {task.make}, got none: {hint}") from error
     except Exception as error:
         raise ValueError(f"make: wanted an environment, got {type(error).__name__}: {error}") from error
+
+
+def close(env: Any) -> None:
+    """Close an environment, if it can be closed."""
+    if hasattr(env, "close"):
+        env.close()
 
 
 def env_sizes(env: Any) -> Sizes:

@@ -43,6 +43,7 @@ class Sequence:
     """Whether the task id is hidden from the agent."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "tasks", tuple(self.tasks))
         for number, task in enumerate(self.tasks, 1):
             if not isinstance(task, Task):
                 raise ValueError(f"tasks.{number}: wanted a Task, got {task!r}")
