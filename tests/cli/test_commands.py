@@ -54,7 +54,7 @@ def test_a_refused_agent_leaves_no_folder_behind_that_refuses_the_corrected_comm
 def test_the_list_names_every_study_memory_and_preset(capsys: pytest.CaptureFixture[str]) -> None:
     cli.main(["list"])
     said = capsys.readouterr().out
-    suites = ("nav-N-redefined", "cartpole[-N]", "pendulum[-N]", "minatar-5")
+    suites = ("--tasks FILE", "nav-N-redefined", "cartpole[-N]", "pendulum[-N]", "minatar-5")
     for name in (*suites, "sac", "td3", "rainbow", "reservoir", "distill", "anchored", "nav-evidence", "demo"):
         assert f"  {name}" in said
 

@@ -30,6 +30,7 @@ def test_wrappers_decide_the_sizes() -> None:
         ([CART, GAME], "^tasks: wanted one kind of observations, got frames in game, vectors in cart$"),
         ([Task("t", f"{PLACE}:tuples")], r"^tasks.t.observations: wanted vectors or frames \(H, W, C\), got Discrete"),
         ([Task("t", "no_such_package:Env")], "^tasks.t.make: wanted the package .* pip install no_such_package"),
+        ([Task("t", "no_such_package:X/Y-v5")], "^tasks.t.make: wanted the package .* pip install no_such_package"),
         ([Task("t", f"{PLACE}:Nothing")], "^tasks.t.make: wanted an environment, got AttributeError: .*Nothing"),
         ([Task("t", "CartPole-v9")], "^tasks.t.make: wanted an environment, got VersionNotFound: .*`CartPole`"),
         ([Task("t", ECHO, {"colour": 1})], "^tasks.t.make: wanted an environment, got TypeError: .*colour"),

@@ -42,7 +42,8 @@ def started(task: Task) -> Any:
     except BadWrapper:
         raise
     except ModuleNotFoundError as error:
-        hint = f"pip install {error.name}, or run where {error.name} is"
+        package = error.name or task.make.partition(":")[0]
+        hint = f"pip install {package}, or run where {package} is"
         raise ValueError(f"make: wanted the package for {task.make}, got none: {hint}") from error
     except Exception as error:
         raise ValueError(f"make: wanted an environment, got {type(error).__name__}: {error}") from error
