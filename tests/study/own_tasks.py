@@ -1,4 +1,4 @@
-"""Small sequences of one's own tasks, of real environments."""
+"""Small sequences of user-defined tasks, with real environments."""
 
 from crystalrl.suites.tasks import Sequence, Task
 

@@ -107,7 +107,7 @@ def test_seeds_that_failed_are_left_out_of_their_row(tmp_path: Path) -> None:
     assert np.isfinite(compare(results)[0].difference)
 
 
-def test_a_task_of_ones_own_that_comes_again_counts_once_and_has_points_at_its_own_steps(tmp_path: Path) -> None:
+def test_a_user_defined_task_that_comes_again_counts_once_and_has_points_at_its_own_steps(tmp_path: Path) -> None:
     """Stages 0 and 2 are one task; MountainCar, stage 1, has half the steps."""
     table = Table("", {"row": RunSpec(OWN, **SMALL_OWN)})
     (group,) = plan(table.runs())

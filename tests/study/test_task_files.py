@@ -1,4 +1,4 @@
-"""Own tasks in TOML files: what is read, and what is refused."""
+"""User-defined tasks in TOML files: what is read, and what is refused."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Environments of one's own that report what reaches them. Workers import this module: it imports no PyTorch."""
+"""Environments that report what reaches them. Workers import this module: it imports no PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One's own sequences of tasks: what is refused, which stages are one task, what a file would hold."""
+"""User-defined sequences of tasks: what is refused, which stages are one task, what a file would hold."""
 
 from dataclasses import replace
 

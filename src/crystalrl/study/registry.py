@@ -229,7 +229,7 @@ def _check_settings(section: str, kind: Kind, preset: str, given: Values) -> Non
 
 
 def check_suite(name: str | TaskSequence) -> None:
-    """Raise if no suite has this name. Own tasks were checked when they were made."""
+    """Raise if no suite has this name. A sequence of tasks was checked at construction."""
     if isinstance(name, TaskSequence):
         return
     if not isinstance(name, str):

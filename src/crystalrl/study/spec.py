@@ -193,8 +193,8 @@ def spec_from(values: Mapping[str, Any]) -> RunSpec:
 
 
 def spec_values(spec: RunSpec) -> dict[str, Any]:
-    """TOML values of a spec: the names, and everything that differs from the defaults. Own tasks are left out: they are
-    those of the whole table.
+    """TOML values of a spec: the names, and everything that differs from the defaults. User-defined tasks are left out:
+    they belong to the whole table.
     """
     default = asdict(RunSpec())
     named = {"suite", "agent", "memory", "method", "seeds", "steps"}

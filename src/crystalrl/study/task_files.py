@@ -1,4 +1,4 @@
-"""One's own tasks in a TOML file: a file of tasks, or a study file.
+"""User-defined tasks in TOML: a file of tasks, or a study file.
 
 hidden = false                  # whether the task id is hidden from the agent
 [[tasks]]

@@ -1,4 +1,4 @@
-"""One's own sequence of tasks: `Sequence([Task(make="CartPole-v1"), …])`, in place of the name of a suite."""
+"""A user-defined sequence of tasks: `Sequence([Task(make="CartPole-v1"), …])`, in place of the name of a suite."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Task:
     steps: int = 0
     """Environment steps to train for; 0: those of the run."""
     id: str = ""
-    """A later task with the id (or the name) of an earlier one revisits or redefines it; empty: the name."""
+    """The id or the name of an earlier task, which this one revisits or redefines; or its own. Empty: the name."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Sequence:
         self._check_names()
 
     def _check_names(self) -> None:
-        """A name that comes again without an id may be a slip: it must be stated."""
+        """A repeated name without an id may be a mistake: a task that comes again must say so."""
         known: set[str] = set()
         for task in self.tasks:
             if not task.id and task.name in known:

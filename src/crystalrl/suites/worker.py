@@ -10,7 +10,7 @@ import json
 import mmap
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -179,8 +179,8 @@ def native_action(space: Any, action: NDArray[Any], flip: bool) -> Any:
 
 def _key(request: Request) -> tuple[int, str]:
     """What an environment may be used for again: tasks that set the same attributes, so that none is left over."""
-    task = request["task"]
-    return request["row"], json.dumps([task["make"], task["options"], task["wrappers"], sorted(task["physics"])])
+    row, task = request["row"], request["task"]
+    return row, json.dumps([task["make"], task["options"], task["wrappers"], sorted(task["physics"])])
 
 
 def truncate(arrays: Arrays, row: int) -> None:
@@ -268,11 +268,10 @@ def _made(name: str, options: Mapping[str, Any]) -> Any:
     return gymnasium.make(name, **options)
 
 
-def _named(place: str) -> Callable[..., Any]:
+def _named(place: str) -> Any:
     """What `module:name` names."""
     module, _, name = place.partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), name)
-    return found
+    return getattr(import_module(module), name)
 
 
 def set_physics(env: Any, physics: Mapping[str, float]) -> None:
