@@ -224,6 +224,7 @@ memory/
         """
 cli/commands.py::run_command
   cli/commands.py::_dispatch
+    cli/commands.py::_own_tasks
     study/registry.py::check
       study/registry.py::check_suite
       study/registry.py::kinds_of
@@ -238,6 +239,7 @@ cli/commands.py::run_command
         study/plan.py::_lanes
           study/plan.py::stage_order
             study/plan.py::stage_tasks
+        study/plan.py::stage_steps
         study/plan.py::_structure
         study/plan.py::_group
           study/plan.py::_values
@@ -261,6 +263,7 @@ cli/commands.py::run_command
 # specs and studies as data; stored results
 study/spec.py
 study/definition.py
+study/task_files.py
 study/budget.py
 study/store.py
 study/checkpoints.py
@@ -272,6 +275,7 @@ cli/parsing.py
 cli/theory/
 cli/terminal.py
 cli/progress.py
+cli/check_tasks.py
 study/tuning.py
 report/
 study/registry.py::presets

@@ -16,6 +16,8 @@ from crystalrl.study.recorder import Recorder
 from crystalrl.study.run import Progress, Scored, Trainer, run
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import Store
+from crystalrl.suites.tasks import Sequence
+from tests.study.own_tasks import OWN
 
 SMALL = {"steps": 480, "capacity": 256, "batch": 32, "episodes": 4, "points": 2, "agent_params": {"width": 16}}
 RUNS = [
@@ -26,6 +28,7 @@ RUNS = [
     ("reach-2", {"agent": "sac", "memory": "reservoir"}),
     ("drift-2", {"memory": "crystal", "preset": "anchored"}),
     ("cartpole", {"memory": "prioritized"}),
+    (OWN, {"memory": "crystal", "preset": "anchored", "episodes": 2}),
     *(
         pytest.param(*each, marks=pytest.mark.slow)
         for each in (
@@ -40,9 +43,9 @@ def stored(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("*.parquet/part-*")}
 
 
-@pytest.mark.parametrize(("suite", "design"), RUNS)
+@pytest.mark.parametrize(("suite", "design"), RUNS, ids=str)
 def test_a_run_that_is_interrupted_at_any_step_and_continued_ends_with_the_same_bytes(
-    suite: str, design: dict[str, object], tmp_path: Path
+    suite: str | Sequence, design: dict[str, object], tmp_path: Path
 ) -> None:
     steps = 960 if suite == "cartpole" else 480  # 120 rounds or more in all
     groups = plan({"row": RunSpec(suite, seeds=(3, 5), **{**SMALL, "steps": steps, **design})})

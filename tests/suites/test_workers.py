@@ -11,7 +11,9 @@ from crystalrl.study.plan import plan
 from crystalrl.study.run import Scored, Trainer, run
 from crystalrl.study.spec import RunSpec
 from crystalrl.suites.classic import suite
-from crystalrl.suites.gym import GymSuite, GymWorld, Sizes, Task
+from crystalrl.suites.gym import GymSuite, GymWorld
+from crystalrl.suites.sizes import Sizes
+from crystalrl.suites.tasks import Task
 from crystalrl.suites.workers import MAX_FAILURES, Incident
 
 MAKE = "tests.suites.bad_environments:Bad"
