@@ -97,7 +97,8 @@ methods/base.py::Method
 memory/crystal/memory.py::CrystalMemory.add
   memory/crystal/memory.py::CrystalMemory._add_crystallized
   memory/base.py::ReplayMemory._add
-    memory/base.py::ReplayMemory._recording
+    memory/base.py::ReplayMemory._make_room
+      memory/base.py::ReplayMemory._recording
     memory/base.py::ReplayMemory._write_single
     memory/base.py::ReplayMemory._add_rows
       memory/base.py::ReplayMemory._outer

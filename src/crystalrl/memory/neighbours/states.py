@@ -32,7 +32,7 @@ class StateVectors:
         spec = features.spec
         self.features, self.arena, self.raw = features, arena, raw
         self.lanes, self.slots, device = spec.lanes or 1, spec.capacity, torch.device(spec.device)
-        self.size = features.states(arena.unpack(arena.rows[:, :1])["obs"]).shape[-1]
+        self.size = features.states(arena.fields(1)["obs"]).shape[-1]
         shape = (self.lanes, self.slots, self.size)
         self.copies: dict[str, Tensor] = {}
         if not features.plain:
