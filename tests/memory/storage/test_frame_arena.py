@@ -177,7 +177,7 @@ def test_consolidation_in_the_background_reads_the_frames_of_its_snapshot() -> N
         if isinstance(memory, CrystalMemory)
     ]
     applied = 0
-    for _ in range(400):
+    for _ in range(1200):
         pair.add()
         applied += sum(background.step() is not None for background in backgrounds)
     assert applied >= 4

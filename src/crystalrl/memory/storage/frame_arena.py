@@ -14,7 +14,7 @@ from crystalrl.memory.storage.arena import Arena, refuse_if_too_large
 from crystalrl.memory.storage.checks import Named, Problems, between, booleans, finite, row_problems
 from crystalrl.memory.storage.frames import BLANK, FramePool, first_frames, frame_bytes, needed, pool_bytes
 from crystalrl.memory.storage.layout import Layout, stored_layout
-from crystalrl.memory.storage.spec import FLOATS, Shape, StorageSpec
+from crystalrl.memory.storage.spec import FLOATS, StorageSpec
 
 ROLES = ("obs", "next_obs")
 
@@ -112,14 +112,14 @@ class FrameArena(Arena):
 
     def observed(self, numbers: NDArray[np.int32]) -> NDArray[Any]:
         """Observations [..., *shape] made of frames [..., k]."""
-        shape: Shape = self.layout.fields["obs"].shape
-        frames = self.pool.take(numbers).reshape(*numbers.shape[:-1], -1)
-        return frames.view(self.layout.fields["obs"].numpy_dtype).reshape(*numbers.shape[:-1], *shape)
+        field, (*lead, k) = self.layout.fields["obs"], numbers.shape
+        frames = self.pool.take(numbers).reshape(*lead, k * self.pool.size)
+        return frames.view(field.numpy_dtype).reshape(*lead, *field.shape)
 
     def _views(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """All fields of stored rows, with the observations put together."""
         numbers = self._numbers_in(rows)
-        both = self.observed(numbers.reshape(*numbers.shape[:-1], 2, -1))
+        both = self.observed(numbers.reshape(*rows.shape[:-1], 2, numbers.shape[-1] // 2))
         return self.stored.numpy_views(rows) | dict(zip(ROLES, np.moveaxis(both, rows.ndim - 1, 0), strict=True))
 
     def _given(self, rows: NDArray[np.int64]) -> Tensor:
