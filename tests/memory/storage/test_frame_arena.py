@@ -136,6 +136,21 @@ def test_ten_thousand_experiences_of_four_frames_take_eight_kilobytes_each() -> 
     assert memory.nbytes <= 8_000 * 10_000
 
 
+@pytest.mark.parametrize("envs", [1, 2])
+@pytest.mark.parametrize("n_step", [1, 2, 3, 4, 5, 9])
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_no_frame_of_an_episode_is_stored_twice(k: int, n_step: int, envs: int) -> None:
+    memory = UniformMemory(80 * envs, obs=(k, 2), obs_dtype=torch.int64, action=2, stack=k, n_step=n_step, envs=envs)
+    shown = np.arange(1, envs * 200 + 1).reshape(envs, 100, 2)  # every frame is another one
+    lead = (lambda x: x[0]) if envs == 1 else (lambda x: x)
+    for t in range(60):
+        obs, follows = shown[:, t : t + k], shown[:, t + 1 : t + 1 + k]
+        ends = np.full(envs, t == 59)
+        memory.add(Transition(*map(lead, (obs, np.zeros(envs, int), np.zeros(envs), follows, ends))))
+    assert len(memory) == 60 * envs
+    assert len(arena_of(memory).pool) == (60 + k) * envs
+
+
 def test_a_pool_that_is_full_grows_and_is_counted() -> None:
     memory = UniformMemory(64, obs=(4, 2), obs_dtype=torch.uint8, action=2, stack=4)
     before, rng, seen = memory.nbytes, np.random.default_rng(0), []
@@ -204,7 +219,7 @@ def test_experiences_are_listed_with_their_pixels() -> None:
         ("frames.pixels", torch.ones(40, 6, dtype=torch.uint8), "the blank frame: wanted values from 0 to 0, got 1"),
         ("frames.pixels", [1, 2], "state frames.pixels: wanted a tensor, got list"),
         ("frames.recent", torch.zeros(1, 1, 3, dtype=torch.int32), "recent frames: wanted int32"),
-        ("frames.recent", torch.full((1, 1, 8), -1, dtype=torch.int32), "recent frames: wanted values from 0"),
+        ("frames.recent", torch.full((1, 1, 5), -1, dtype=torch.int32), "recent frames: wanted values from 0"),
     ],
 )
 def test_a_state_with_other_frames_is_refused_and_nothing_changes(name: str, value: Any, message: str) -> None:

@@ -28,7 +28,7 @@ def recent_frames(spec: StorageSpec) -> int:
     """Frames of an environment with which new ones are compared: those of its last experiences, also with n steps
     between obs and next_obs."""
     assert spec.stack is not None
-    return 2 * (spec.stack + spec.n_step)
+    return spec.stack + 2 * spec.n_step
 
 
 class Fields(dict[str, Any]):
@@ -103,7 +103,8 @@ class FrameArena(Arena):
             self._bytes[at, here] = content[there]
 
     def _refer(self, frame: NDArray[np.uint8], recent: list[int]) -> int:
-        number = self.pool.refer(frame, recent)
+        likely = self.stored.fields["obs"].size - 1  # where it is if stacks shift by one frame per step
+        number = self.pool.refer(frame, recent[likely::-1] + recent[likely + 1 :])
         if number in recent:
             recent.remove(number)
         if number != BLANK:
