@@ -129,15 +129,10 @@ class FramePool:
         """Copies [..., size] of the frames with these numbers [...]."""
         if len(self.parts) == 1:
             return self.parts[0].take(numbers, axis=0)
-        frames = np.empty((*numbers.shape, self.size), np.uint8)
-        part = np.maximum((numbers - self.first) // self.step + 1, 0)
-        for each in np.unique(part):
-            here = part == each
-            frames[here] = self.parts[each].take(numbers[here] - self._start(each), axis=0)
-        return frames
-
-    def _start(self, part: int) -> int:
-        return 0 if part == 0 else self.first + (part - 1) * self.step
+        frames = np.empty((numbers.size, self.size), np.uint8)
+        for place, number in enumerate(numbers.reshape(-1).tolist()):
+            frames[place] = self.at(number)
+        return frames.reshape(*numbers.shape, self.size)
 
     def put(self, numbers: NDArray[np.int32], frames: NDArray[np.uint8]) -> None:
         """Store frames [M, size] under these numbers [M], which must be within the allocated ones."""
