@@ -201,7 +201,7 @@ memory/neighbours/steps.py
 integrations/sb3/callback.py::Consolidate
   integrations/sb3/buffers.py::CrystalReplayBuffer
     integrations/sb3/buffers.py::MemoryReplayBuffer
-      integrations/sb3/buffers.py::_normalise
+      integrations/sb3/contents.py::normalised
       integrations/sb3/hooks.py::Hooks
         integrations/sb3/hooks.py::hooks_of
         integrations/sb3/hooks.py::strength
