@@ -165,6 +165,25 @@ def test_a_pool_that_is_full_grows_and_is_counted() -> None:
     memory.check()
 
 
+def test_an_add_for_which_no_memory_is_left_changes_nothing() -> None:
+    memory, rng = UniformMemory(64, obs=(4, 2), obs_dtype=torch.uint8, action=2, stack=4), np.random.default_rng(0)
+    arena_of(memory).pool.step = 10**15  # the next part is too large for any machine
+    steps = [Transition(obs, 0, 0.0, follows, False) for obs, follows in rng.integers(1, 255, (64, 2, 4, 2), np.uint8)]
+    while arena_of(memory).pool.room() >= 8:  # no frame is shared
+        memory.add(steps.pop())
+    before = memory.state_dict()
+    with pytest.raises(MemoryError, match=r"a pool of more than \d+ frames needs 2e\+06 GB on cpu"):
+        memory.add(steps.pop())
+    assert_same_state(memory.state_dict(), before)
+    assert len(memory) > 5
+    memory.check()
+
+
+def test_a_pool_too_large_for_the_machine_is_refused() -> None:
+    with pytest.raises(MemoryError, match=r"a pool of 1031250009 frames needs 7.28e\+03 GB on cpu"):
+        UniformMemory(10**9, obs=(4, 84, 84), obs_dtype=torch.uint8, action=4, stack=4)
+
+
 def test_clear_frees_all_frames() -> None:
     pair = Pair(UniformMemory, 2, 3, capacity=20)
     for _ in range(30):
