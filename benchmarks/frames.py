@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -71,16 +72,17 @@ def measured_bytes(quick: bool) -> Result:
 
 
 def measured_speed(quick: bool) -> Result:
-    """Microseconds of `add` and `sample(32)` of a full uniform memory."""
-    capacity, rounds = (200, 3) if quick else (5000, 15)
-    memories = {"once": UniformMemory(capacity, stack=STACK, **IMAGES), "whole": UniformMemory(capacity, **IMAGES)}
-    given = list(steps(500))
-    jobs: dict[str, Job] = {}
-    for name, memory in memories.items():
-        for number in range(capacity):
-            memory.add(given[number % len(given)])
-        jobs[f"add {name}"] = Job(_adding(memory, given), 500)
-        jobs[f"sample {name}"] = Job(lambda memory=memory: memory.sample(32), 200)  # type: ignore[misc]
+    """Microseconds of `add` and `sample(32)`, once five times the capacity has been added."""
+    capacity, rounds = (200, 3) if quick else (2000, 15)
+    given, jobs = list(steps(500)), dict[str, Job]()
+    for kind in (UniformMemory, ReservoirMemory):
+        for name, stack in (("once", STACK), ("whole", None)):
+            memory = kind(capacity, stack=stack, **IMAGES)
+            for number in range(5 * capacity):
+                memory.add(given[number % len(given)])
+            label = "uniform" if kind is UniformMemory else "reservoir"
+            jobs[f"{label}: add {name}"] = Job(_adding(memory, given), 500)
+            jobs[f"{label}: sample {name}"] = Job(partial(memory.sample, 32), 200)
     return {"microseconds": medians(interleaved(jobs, rounds), 1e-6), "machine": machine("numpy")}
 
 
@@ -107,7 +109,7 @@ def block(result: Result) -> str:
     rows = [
         [name, f"{took[f'{name} once']:.0f}", f"{took[f'{name} whole']:.0f}",
          f"{took[f'{name} once'] / took[f'{name} whole']:.2f}"]
-        for name in ("add", "sample")
+        for name in ("uniform: add", "uniform: sample", "reservoir: add", "reservoir: sample")
     ]  # fmt: skip
     speed = table(["microseconds", "stored once", "stored whole", "ratio"], rows)
     return "\n\n".join([sizes, speed, measured_on(result["machine"])])
