@@ -97,7 +97,8 @@ methods/base.py::Method
 memory/crystal/memory.py::CrystalMemory.add
   memory/crystal/memory.py::CrystalMemory._add_crystallized
   memory/base.py::ReplayMemory._add
-    memory/base.py::ReplayMemory._recording
+    memory/base.py::ReplayMemory._make_room
+      memory/base.py::ReplayMemory._recording
     memory/base.py::ReplayMemory._write_single
     memory/base.py::ReplayMemory._add_rows
       memory/base.py::ReplayMemory._outer
@@ -200,7 +201,7 @@ memory/neighbours/steps.py
 integrations/sb3/callback.py::Consolidate
   integrations/sb3/buffers.py::CrystalReplayBuffer
     integrations/sb3/buffers.py::MemoryReplayBuffer
-      integrations/sb3/buffers.py::_normalise
+      integrations/sb3/contents.py::normalised
       integrations/sb3/hooks.py::Hooks
         integrations/sb3/hooks.py::hooks_of
         integrations/sb3/hooks.py::strength

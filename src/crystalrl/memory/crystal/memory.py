@@ -112,8 +112,7 @@ class CrystalMemory(StoredCrystals):
         return slots
 
     def _add_crystallized(self, transition: Transition, valid: ArrayLike | None, c: Tensor) -> Tensor:
-        if not self._recording:
-            self.ledger.reserve(self._width)
+        self._make_room()
         rows = self.packer.pack(transition)
         slots = self._add_rows(rows, valid, lambda slots: self.ledger.commit(slots, c))
         self.ledger.refresh_strata()  # glass or crystal may have appeared, liquid may be gone
@@ -235,7 +234,7 @@ class CrystalMemory(StoredCrystals):
         self.ended &= ~snapshot.clock.episode_ended
         self.steps.sub_(snapshot.clock.steps).clamp_(min=0)  # a clear since has set them to 0
         self.consolidations += snapshot.due[:, 0]
-        context = self.arena.unpack(self.arena.rows)["context"]
+        context = self.arena.fields()["context"]
         return report.consolidation(plan, self.ledger, self.anchors, context, self.time, begun)
 
     @exclusive
