@@ -10,6 +10,7 @@ from benchmarks import (
     contexts,
     coverage,
     cuda,
+    frames,
     halfcheetah,
     interference,
     learners,
@@ -46,6 +47,10 @@ BENCHMARKS: dict[str, Benchmark] = {
     "coverage": Benchmark(
         "How often confidence intervals from few seeds contain the true value.", "coverage", coverage.measure,
         {"coverage": coverage.block},
+    ),
+    "frames": Benchmark(
+        "Stacked frames stored once: bytes per experience and speed.", "frames", frames.measure,
+        {"frames": frames.block},
     ),
     "letter": Benchmark(
         "What is left between the preset `paper` and the letter of the paper.", "letter", letter.measure,

@@ -106,11 +106,11 @@ class Twin:
         """Slots written, one row of n per environment; −1 where nothing was."""
         self.time += sum(valid)
         closed = [w.push(step) if ok else [] for w, step, ok in zip(self.windows, steps, valid, strict=True)]
-        return [self._keep(experiences) for experiences in closed]
+        return last_of_each([self._keep(experiences) for experiences in closed])
 
     def end_episode(self, ended: list[bool]) -> list[list[int]]:
         closed = [w.flush() if over else [] for w, over in zip(self.windows, ended, strict=True)]
-        return [self._keep(experiences) for experiences in closed]
+        return last_of_each([self._keep(experiences) for experiences in closed])
 
     def _keep(self, experiences: list[Experience]) -> list[int]:
         slots = []
@@ -150,6 +150,17 @@ class Twin:
 
     def update(self, slots: list[int], td_errors: list[float], ticket: list[Any] | None = None) -> None:
         pass
+
+
+def last_of_each(rows: list[list[int]]) -> list[list[int]]:
+    """The slots that a call wrote; −1 for an experience that a later one of the same call replaced."""
+    later: set[int] = set()
+    for row in reversed(rows):
+        for place in reversed(range(len(row))):
+            slot = row[place]
+            row[place] = -1 if slot in later else slot
+            later.add(slot)
+    return rows
 
 
 class UniformTwin(Twin):

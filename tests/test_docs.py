@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from crystalrl import __version__, load_memory
+from crystalrl import Task, __version__, load_memory
+from crystalrl.cli import main
 from crystalrl.memory import ReplayMemory
+from crystalrl.study.task_files import sequence_from
+from crystalrl.suites.sizes import Sizes, sizes_of_all
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "docs/how-it-works.md", *sorted((ROOT / "docs/decisions").glob("*.md"))]
@@ -74,3 +79,38 @@ def test_pictures_in_the_readme_exist() -> None:
     shown = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", (ROOT / "README.md").read_text())
     assert shown
     assert [path for path in shown if not (ROOT / path).is_file()] == []
+
+
+def without_times(table: str) -> list[str]:
+    """The lines of a table without its last column, whose numbers depend on the machine, and without rules."""
+    lines = [line for line in table.splitlines() if line[:1] not in "┏┡└"]
+    return [re.sub(r"│[^│]*│$", "", line).rstrip() for line in lines]
+
+
+def test_the_tasks_on_the_page_are_what_the_command_says_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    (tmp_path / "tasks.toml").write_text(snippets("docs/tasks.md", "toml")[0])
+    main(["check-tasks", f"{tmp_path}/tasks.toml"])
+    assert without_times(capsys.readouterr().out) == without_times(snippets("docs/tasks.md", "text")[0])
+
+
+def test_every_key_of_a_task_is_on_the_page() -> None:
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs/tasks.md").read_text(), re.M)
+    keys = {key for row in rows for key in re.findall(r"`(\w+)`", row)}
+    assert keys == {f.name for f in fields(Task)}
+
+
+def test_the_tasks_in_the_readme_go_together() -> None:
+    made = sequence_from(tomllib.loads(snippets("README.md", "toml")[0]))
+    assert made.ids == (0, 1, 0)
+    assert sizes_of_all(made.tasks) == Sizes((4,), 3)
+
+
+def test_a_sequence_of_own_tasks_is_learnt_as_the_page_says() -> None:
+    program: dict[str, Any] = {}
+    exec(compile(snippets("docs/tasks.md", "python")[0], "tasks.md", "exec"), program)
+    assert program["event"].after == 2
+    assert program["event"].score.shape == (1, 2)
+    assert torch.isfinite(program["event"].score).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -79,6 +80,18 @@ def test_the_exact_moments_are_those_of_the_differential_equation(
     dt, s = torch.tensor(total, dtype=torch.float64), torch.tensor(sigma, dtype=torch.float64)
     assert float(dynamics.mean(*tensors, dt)) == pytest.approx(m, abs=2e-5)
     assert float(dynamics.variance(*tensors, s, dt)) == pytest.approx(v, rel=1e-3, abs=1e-9)
+
+
+@pytest.mark.parametrize("c", [0.0, 1e-30, 1e-9, 0.3, 0.999, 1.0])
+@pytest.mark.parametrize("sigma", [0.0, 0.005, 0.1, 0.4])
+def test_the_moments_are_exact_also_where_c_hardly_moves(c: float, sigma: float) -> None:
+    """A variance that is rounded to 0 would give c its tiny mean, where almost every draw is 0: the anchors of such
+    experiences would follow the network too slowly. The reference computes with 60 digits."""
+    for gain, loss, dt in product((0.0, 1e-17, 5e-12, 1e-6, 0.02, 1.0), (0.0, 1e-12, 0.005, 1.0), (0.001, 0.01, 1.0)):
+        m, v = moments(c, gain, loss, sigma, dt)
+        start, up, down, s, time = (torch.tensor(x, dtype=torch.float64) for x in (c, gain, loss, sigma, dt))
+        assert float(dynamics.mean(start, up, down, time)) == pytest.approx(m, rel=1e-14, abs=0)
+        assert float(dynamics.variance(start, up, down, s, time)) == pytest.approx(v, rel=1e-6, abs=1e-60)
 
 
 @pytest.mark.parametrize("dt", STEPS)

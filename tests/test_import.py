@@ -79,6 +79,8 @@ def test_all_is_what_is_documented() -> None:
         "Memory",
         "PrioritizedMemory",
         "ReservoirMemory",
+        "Sequence",
+        "Task",
         "Transition",
         "UniformMemory",
         "__version__",

@@ -11,6 +11,7 @@ UNTESTED = ("__init__", "__main__", "_version")
 CROSSING = {
     "integrations/sb3/test_assumptions.py": "what the adapters rely on in Stable-Baselines3",
     "integrations/sb3/test_equivalence.py": "an agent learns the same with our buffer as with theirs",
+    "integrations/sb3/test_frames.py": "an agent learns the same if the frames of its images are stored once",
     "integrations/test_killed.py": "a run of any library that is killed goes on from its file",
     "integrations/tianshou/test_assumptions.py": "what the adapters rely on in Tianshou",
     "integrations/tianshou/test_copies.py": "saved and copied buffers go on like the original",

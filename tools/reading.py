@@ -107,15 +107,18 @@ def span(what: Part) -> range:
 
 
 def returns_in(steps: list[Step]) -> Iterator[str]:
-    """Steps into a file that was left before, unless their caller is in it, or they begin a call tree."""
+    """Steps into a file that was left before, unless their caller is in it. The caller of a root is the user, whose
+    place is the files of the roots before."""
     opened: set[str] = set()
+    roots: set[str] = set()
     last = ""
     for step, caller in callers_of(steps):
-        if caller is None:  # a new call by the user: reading begins again
-            opened = set()
-        elif step.path in opened and step.path not in (last, caller.path):
+        callers = roots if caller is None else {caller.path}
+        if step.path in opened and step.path != last and step.path not in callers:
             yield str(step)
         opened.add(step.path)
+        if caller is None:
+            roots.add(step.path)
         last = step.path
 
 

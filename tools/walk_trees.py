@@ -91,44 +91,56 @@ methods/base.py::Method
 """,
     ),
     "add, sample, update": Walk(
-        4,
-        420,
+        3,
+        300,
         """
 memory/crystal/memory.py::CrystalMemory.add
   memory/crystal/memory.py::CrystalMemory._add_crystallized
   memory/base.py::ReplayMemory._add
-    memory/base.py::ReplayMemory._recording
+    memory/base.py::ReplayMemory._make_room
+      memory/base.py::ReplayMemory._recording
     memory/base.py::ReplayMemory._write_single
     memory/base.py::ReplayMemory._add_rows
       memory/base.py::ReplayMemory._outer
       memory/base.py::ReplayMemory._outer_windows
       memory/base.py::ReplayMemory._store
-        memory/crystal/ledger.py::CrystalLedger.allocate
-    memory/crystal/ledger.py::CrystalLedger.commit
-    memory/crystal/ledger.py::CrystalLedger.add_one
-    memory/crystal/ledger.py::CrystalLedger.reserve
-      memory/crystal/ledger.py::CrystalLedger.rebuild_queue
-        memory/crystal/ledger.py::CrystalLedger.phase
-      memory/crystal/ledger.py::CrystalLedger.refresh_strata
-memory/crystal/memory.py::CrystalMemory.sample
+memory/base.py::ReplayMemory.sample
   memory/base.py::ReplayMemory._refuse_size
-    memory/crystal/ledger.py::CrystalLedger.count
-  memory/crystal/ledger.py::CrystalLedger.draw
   memory/storage/batches.py::gather_batch
     memory/storage/batches.py::_delivered
     memory/storage/batches.py::_send
 memory/base.py::ReplayMemory.update
-  memory/crystal/ledger.py::CrystalLedger.occupied
-  memory/crystal/ledger.py::CrystalLedger.update
 """,
         concrete="memory/crystal/memory.py::CrystalMemory",
         contracts="""
+# which slots are written and drawn: the next walk
+memory/crystal/ledger.py::CrystalLedger
 # the targets of anchors; the returns of episodes
 memory/crystal/anchors.py::Anchors
 memory/crystal/episode_boost.py::Episodes
-# the input, checked; which slots may be overwritten
+# the input, checked
 memory/crystal/inputs.py
 memory/updates.py
+""",
+    ),
+    "the same, in the ledger": Walk(
+        1,
+        120,
+        """
+memory/crystal/ledger.py::CrystalLedger.reserve
+  memory/crystal/ledger.py::CrystalLedger.rebuild_queue
+    memory/crystal/ledger.py::CrystalLedger.phase
+  memory/crystal/ledger.py::CrystalLedger.refresh_strata
+memory/crystal/ledger.py::CrystalLedger.add_one
+  memory/crystal/ledger.py::CrystalLedger.allocate
+  memory/crystal/ledger.py::CrystalLedger.commit
+memory/crystal/ledger.py::CrystalLedger.count
+memory/crystal/ledger.py::CrystalLedger.draw
+memory/crystal/ledger.py::CrystalLedger.occupied
+memory/crystal/ledger.py::CrystalLedger.update
+""",
+        contracts="""
+# which slots may be overwritten
 memory/crystal/write_order.py
 """,
     ),
@@ -189,7 +201,7 @@ memory/neighbours/steps.py
 integrations/sb3/callback.py::Consolidate
   integrations/sb3/buffers.py::CrystalReplayBuffer
     integrations/sb3/buffers.py::MemoryReplayBuffer
-      integrations/sb3/buffers.py::_normalise
+      integrations/sb3/contents.py::normalised
       integrations/sb3/hooks.py::Hooks
         integrations/sb3/hooks.py::hooks_of
         integrations/sb3/hooks.py::strength
@@ -213,6 +225,7 @@ memory/
         """
 cli/commands.py::run_command
   cli/commands.py::_dispatch
+    cli/commands.py::_own_tasks
     study/registry.py::check
       study/registry.py::check_suite
       study/registry.py::kinds_of
@@ -227,6 +240,7 @@ cli/commands.py::run_command
         study/plan.py::_lanes
           study/plan.py::stage_order
             study/plan.py::stage_tasks
+        study/plan.py::stage_steps
         study/plan.py::_structure
         study/plan.py::_group
           study/plan.py::_values
@@ -250,6 +264,7 @@ cli/commands.py::run_command
 # specs and studies as data; stored results
 study/spec.py
 study/definition.py
+study/task_files.py
 study/budget.py
 study/store.py
 study/checkpoints.py
@@ -261,6 +276,7 @@ cli/parsing.py
 cli/theory/
 cli/terminal.py
 cli/progress.py
+cli/check_tasks.py
 study/tuning.py
 report/
 study/registry.py::presets

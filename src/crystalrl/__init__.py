@@ -11,6 +11,7 @@ from crystalrl.memory import (
     load_memory,
 )
 from crystalrl.params import CrystalParams
+from crystalrl.suites.tasks import Sequence, Task
 from crystalrl.types import Anchor, Batch, Evaluation, Memory, Transition
 
 __all__ = [
@@ -24,6 +25,8 @@ __all__ = [
     "Memory",
     "PrioritizedMemory",
     "ReservoirMemory",
+    "Sequence",
+    "Task",
     "Transition",
     "UniformMemory",
     "__version__",

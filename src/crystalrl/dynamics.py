@@ -32,28 +32,33 @@ def fixed_point(c: Tensor, gain: Tensor, loss: Tensor) -> Tensor:
 
 
 def mean(c: Tensor, gain: Tensor, loss: Tensor, dt: Tensor) -> Tensor:
-    """E[c(t + dt)] given c(t) = c, exact: c* + (c − c*)·e^(−λ·dt)."""
-    target = fixed_point(c, gain, loss)
-    return target + (c - target) * torch.exp(-(gain + loss) * dt)
+    """E[c(t + dt)] given c(t) = c, exact: c* + (c − c*)·e^(−λ·dt), as a sum of positive terms: small means are exact
+    too."""
+    rate = gain + loss
+    return c * torch.exp(-rate * dt) + gain * _decayed_time(rate, dt)
 
 
 def variance(c: Tensor, gain: Tensor, loss: Tensor, sigma: Tensor, dt: Tensor, start: Tensor | float = 0.0) -> Tensor:
     """Var[c(t + dt)] given mean c and variance `start` at t, exact for constant rates.
 
-    The closed-form solution of dv/dt = −(2λ + σ²)·v + σ²·m(1 − m). The paper's first bound on it is false.
+    The closed-form solution of dv/dt = −(2λ + σ²)·v + σ²·m(1 − m). The paper's first bound on it is false. With
+    x = 1 − e^(−λ·s), m(1 − m) = c(1 − c)·(1 − x)² + [c(1 − c*) + c*(1 − c)]·x(1 − x) + c*(1 − c*)·x²: terms that are
+    not negative are integrated one by one, so that little cancels where c hardly moves.
     """
     rate, noise = gain + loss, sigma**2
-    total = 2 * rate + noise
-    target = fixed_point(c, gain, loss)
-    offset = c - target
-    kept = torch.exp(-rate * dt)
-    value = (
-        start * torch.exp(-total * dt)
-        + noise * target * (1 - target) * _decayed_time(total, dt)
-        + noise * (1 - 2 * target) * offset * kept * _decayed_time(rate + noise, dt)
-        + offset**2 * kept**2 * torch.expm1(-noise * dt)
-    )
-    return value.clamp_min(0)  # only rounding can make it negative
+    target, rest = fixed_point(c, gain, loss), fixed_point(1 - c, loss, gain)  # c* and 1 − c*
+    kept, moved = torch.exp(-rate * dt), _decayed_time(rate, dt)
+    still = kept * _decayed_time(noise, dt)
+    mixed = kept * _share(rate, noise) * (moved - still)
+    beyond = _share(rate, rate + noise) * (moved - kept * _decayed_time(rate + noise, dt)) - mixed
+    whole = c * (1 - c) * kept * still + (c * rest + target * (1 - c)) * mixed + target * rest * beyond
+    return (start * torch.exp(-(2 * rate + noise) * dt) + noise * whole).clamp_min(0)  # only rounding: below 0
+
+
+def _share(rate: Tensor, other: Tensor) -> Tensor:
+    """rate / (rate + other); 0 where both are zero."""
+    whole = rate + other
+    return rate / torch.where(whole > 0, whole, torch.ones_like(whole))
 
 
 def _decayed_time(rate: Tensor, dt: Tensor) -> Tensor:

@@ -107,6 +107,7 @@ class Streams:
         self._ticks: NDArray[np.int64] = (
             self.ticks.numpy() if self.device.type == "cpu" else np.empty(0, dtype=np.int64)
         )
+        self._unsigned_ticks = self._ticks.view(np.uint64)
         self.seeds = torch.tensor(list(seeds), dtype=torch.int64, device="cpu")
         self.refresh()
 
@@ -128,7 +129,7 @@ class Streams:
 
     def advance(self, stream: int) -> tuple[NDArray[np.uint64], np.uint64]:
         """Keys of all lanes and the tick of a stream, for the CPU kernels; advances by one tick."""
-        tick = self._ticks[stream].astype(np.uint64)
+        tick: np.uint64 = self._unsigned_ticks[stream]
         self._ticks[stream] += 1
         return self._unsigned[stream], tick
 

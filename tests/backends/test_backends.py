@@ -8,8 +8,11 @@ import sys
 import pytest
 import torch
 
+from crystalrl import CrystalMemory
 from crystalrl.backends import backend_for
+from crystalrl.dynamics import EMPTY, LIQUID
 from crystalrl.random import Streams
+from tests.backends.lives import KINDS, built, compare_consolidated, compare_lives, life
 from tests.conftest import INTERPRETED, computing_with
 
 CPU = torch.device("cpu")
@@ -21,6 +24,31 @@ def test_the_variable_names_the_backend(name: str) -> None:
     with computing_with(name):
         assert backend_for(CPU).name == name
         assert backend_for(CPU) is backend_for(CPU)
+
+
+@pytest.mark.parametrize("name", ["numpy", "torch"])
+@pytest.mark.parametrize(("kind", "n_step"), [(kind, 1 + (kind == "crystal")) for kind in KINDS])
+def test_a_memory_lives_the_same_life_with_each_backend(name: str, kind: str, n_step: int) -> None:
+    turns = compare_lives(*(built(kind, backend, n_step) for backend in ("auto", name)), steps=60)
+    assert (turns > 0) == (kind not in ("prioritized", "reservoir"))
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_lives_may_evict_another_experience_only_at_a_tie(tied: bool) -> None:
+    one, other = (built("crystal", "auto", 1) for _ in range(2))
+    for memory, evicted in ((one, 3), (other, 5)):
+        assert isinstance(memory, CrystalMemory)
+        life(memory, 45)
+        memory.ledger.utility[0, [3, 5]] = torch.tensor([0.5, 0.5 + (1e-7 if tied else 1e-5)])
+        phase = memory.ledger.phase
+        phase[0, [3, 5]] = LIQUID
+        phase[0, evicted] = EMPTY
+        memory.ledger.relabel(phase, torch.ones(2, 1, dtype=torch.bool))
+    if tied:
+        compare_consolidated(one, other)
+        return
+    with pytest.raises(AssertionError, match=r"\[\[0, 3\], \[0, 5\]\]"):
+        compare_consolidated(one, other)
 
 
 def test_without_a_name_cpu_has_numba(monkeypatch: pytest.MonkeyPatch) -> None:

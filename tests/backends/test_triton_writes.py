@@ -5,18 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.backends.lives import CUDA, KINDS, NEEDS_TRITON, SLOTS, built, life
+from tests.backends.lives import CUDA, KINDS, NEEDS_TRITON, SLOTS, built, compare_lives, life
 
 pytestmark = NEEDS_TRITON
 
 
 @pytest.mark.parametrize(("kind", "n_step"), [(kind, 1 + (kind == "crystal")) for kind in KINDS])
 def test_a_memory_lives_the_same_life_with_triton(kind: str, n_step: int) -> None:
-    steps = 200 if CUDA else 60
-    one, other = (life(built(kind, backend, n_step), steps) for backend in ("auto", "triton"))
-    assert len(one) == len(other)
-    for wanted, got in zip(one, other, strict=True):
-        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-6)
+    turns = compare_lives(*(built(kind, backend, n_step) for backend in ("auto", "triton")), steps=200 if CUDA else 60)
+    assert (turns > 0) == (kind not in ("prioritized", "reservoir"))
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), "slot"])

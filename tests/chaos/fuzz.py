@@ -12,14 +12,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
-from crystalrl import CrystalParams, Transition, UniformMemory
+from crystalrl import CrystalParams
 from crystalrl.study.registry import MEMORIES
 from tests.chaos.campaign import Attack, Verdict, packages
 from tests.chaos.draws import begin, operate
+from tests.chaos.interpreter import no_interpreter
 from tests.chaos.off_host import OffHostClassic, OffHostCrystal
 from tests.chaos.plans import Planning
 from tests.memory import test_machines as classic
@@ -88,12 +88,6 @@ def quiet(folder: Path) -> Path:
     return folder
 
 
-def with_triton(folder: Path) -> Path:
-    """Raise if Triton's interpreter does not work here: several versions do not fit the installed NumPy."""
-    UniformMemory(2, obs=(1,), action=1).add(Transition(np.zeros(1, np.float32), 0, 0.0, np.zeros(1, np.float32), True))
-    return quiet(folder)
-
-
 def float64(folder: Path) -> Path:
     torch.set_default_dtype(torch.float64)
     return quiet(folder)
@@ -149,9 +143,7 @@ KINDS: dict[str, tuple[Any, str, type]] = {
 def everywhere(kind: str, numba: int, numpy: int, torch_: int, triton: int, cuda: int) -> tuple[Attack, ...]:
     """The same operations with every backend; the numbers are operations."""
     on_cuda: dict[str, Any] = {"device": "cuda", "lacks": no_cuda, "smoke": False, "timeout": 900.0}
-    interpreted: dict[str, Any] = {
-        "unit": SHORT_LIFE, "lacks": packages("triton"), "smoke": False, "prepare": with_triton, "timeout": 900.0
-    }  # fmt: skip
+    interpreted: dict[str, Any] = {"unit": SHORT_LIFE, "lacks": no_interpreter, "smoke": False, "timeout": 900.0}
     return (
         fuzz(kind, "numba", "numba", numba, lacks=packages("numba")),
         fuzz(kind, "numpy", "NumPy", numpy),

@@ -14,23 +14,12 @@ from crystalrl import CrystalMemory
 from crystalrl.memory.crystal.ledger import PINNED
 from tests.experience import assert_same_state, stacked
 from tests.memory.crystal.machine import Machine, critic
-from tests.reference_crystal.item import Item
 
 BETWEEN = ("add", "pin", "sample", "update", "clear", "load", "consolidate", "save")
 
 
 class Planning(Machine):
     """Rules that plan and apply in two steps."""
-
-    def compare_state(self, lane: int, held: Any, items: list[Item], slots: list[int]) -> None:
-        """Then go on from the same numbers: rounding must not add up over a long life."""
-        super().compare_state(lane, held, items, slots)
-        numbers = self.memory.ledger.c[lane].tolist()
-        anchors = {name: anchor[lane].cpu().numpy().copy() for name, anchor in self.memory.anchors.items()}
-        for slot, item in zip(slots, items, strict=True):
-            item.c = numbers[slot]
-            if item.evaluated:
-                item.anchors = {name: anchor[slot] for name, anchor in anchors.items()}
 
     @rule(theta=st.floats(-2, 2, width=32))
     def consolidate_in_two_steps(self, theta: float) -> None:

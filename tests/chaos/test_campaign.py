@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from tests.chaos import crew
 from tests.chaos.attacks import ATTACKS
 from tests.chaos.campaign import RESULTS, ROOT, SEED, Attack, Outcome, Tally, Verdict, stored
+from tests.chaos.interpreter import interpreter_error, no_interpreter
 from tests.chaos.made_up import ATTACKS as MADE_UP
 from tests.chaos.page import render
 
@@ -90,6 +92,20 @@ def test_what_cannot_be_carried_out_is_left_undone_and_the_others_are_done(tmp_p
     assert lacking.undone == "wanted the package no_such_package, got none"
     assert counted.tally.complete
     assert [path.stem for path in tmp_path.iterdir()] == [COUNTED.name]
+
+
+def test_an_interpreter_of_triton_that_fails_is_lacking_and_not_an_error(tmp_path: Path) -> None:
+    (tmp_path / "triton").mkdir()
+    (tmp_path / "triton" / "language.py").touch()
+    failing = "def jit(kernel):\n    raise TypeError('only 0-dimensional arrays')\n"
+    (tmp_path / "triton" / "__init__.py").write_text(failing)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    wanted = "wanted Triton's interpreter, got TypeError: only 0-dimensional arrays"
+    assert interpreter_error(environment) == wanted
+    for kind in ("classic", "crystal"):
+        assert ATTACKS[f"fuzz-{kind}-triton"].lacks is no_interpreter
+    if find_spec("triton") is None:
+        assert no_interpreter() == "wanted the package triton, got none"
 
 
 def test_the_same_seed_draws_the_same_and_another_seed_starts_over(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_refused_agent_leaves_no_folder_behind_that_refuses_the_corrected_comm
 def test_the_list_names_every_study_memory_and_preset(capsys: pytest.CaptureFixture[str]) -> None:
     cli.main(["list"])
     said = capsys.readouterr().out
-    suites = ("nav-N-redefined", "cartpole[-N]", "pendulum[-N]", "minatar-5")
+    suites = ("--tasks FILE", "nav-N-redefined", "cartpole[-N]", "pendulum[-N]", "minatar-5")
     for name in (*suites, "sac", "td3", "rainbow", "reservoir", "distill", "anchored", "nav-evidence", "demo"):
         assert f"  {name}" in said
 
@@ -100,3 +100,49 @@ def test_the_demo_runs_as_many_configurations_as_its_help_and_the_readme_say() -
     word = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")[len(table.rows)]
     assert f"Train {word} configurations on four tasks" in str(Demo.__doc__)
     assert f"then {word} methods learn four tasks" in (Path(__file__).parents[2] / "README.md").read_text()
+
+
+def test_own_tasks_run_from_a_file_and_resume_without_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """The stored spec holds the tasks: in a folder with nothing else, it makes the same bytes."""
+    Path("own_module.py").write_text(OWN_MODULE)
+    Path("tasks.toml").write_text(OWN_FILE)
+    cli.main(["run", "--tasks", "tasks.toml", *TINY, "--seeds", "0:2", "--out", "whole"])
+    assert "first, second" in capsys.readouterr().out
+    Path("tasks.toml").unlink()
+    Path("again").mkdir()
+    Path("again/spec.toml").write_bytes(Path("whole/spec.toml").read_bytes())
+    cli.main(["resume", "again"])
+    parts = [
+        {part.name: part.read_bytes() for part in Path(folder).glob("scores.parquet/*")}
+        for folder in ("whole", "again")
+    ]
+    assert len(parts[0]) == 1
+    assert parts[0] == parts[1]
+
+
+def test_a_suite_and_own_tasks_together_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("tasks.toml").write_text(OWN_FILE)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["run", "nav-2", "--tasks", "tasks.toml", *TINY])
+    assert ended.value.code == 2
+    assert "suite: wanted none with --tasks, got 'nav-2'" in capsys.readouterr().err
+
+
+OWN_MODULE = """
+import gymnasium
+
+def short(**options):
+    return gymnasium.make("MountainCar-v0", max_episode_steps=20, **options)
+"""
+OWN_FILE = """
+[[tasks]]
+name = "first"
+make = "CartPole-v1"
+high = 500
+[[tasks]]
+name = "second"
+make = "own_module:short"
+low = -200
+high = -110
+steps = 40
+"""

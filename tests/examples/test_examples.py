@@ -29,6 +29,15 @@ def run(name: str, *arguments: str, at: Path) -> str:
     return python(str(EXAMPLES / name), *arguments, at=at)
 
 
+def run_in_turn(*commands: list[str], at: Path) -> list[str]:
+    """What examples print, each given by its name and arguments. One process runs them all: imports, and compiling the
+    functions of a library, take most of the time."""
+    given = [[str(EXAMPLES / name), *arguments] for name, *arguments in commands]
+    *printed, rest = python("-c", IN_TURN, json.dumps(given), at=at).split(ENDED)
+    assert (len(printed), rest) == (len(commands), "")
+    return printed
+
+
 def python(*arguments: str, at: Path) -> str:
     command = [sys.executable, "-W", "ignore::UserWarning", *arguments]
     done = subprocess.run(command, cwd=at, capture_output=True, text=True, check=False)
@@ -50,13 +59,13 @@ def test_the_sac_example_learns_saves_and_resumes(tmp_path: Path) -> None:
 
 
 def test_the_continual_example_writes_results_and_figure_and_repeats_no_run(tmp_path: Path) -> None:
-    arguments = ("--seeds", "1", "--workers", "1", "--scale", "0.1")
-    run("sb3_continual.py", *arguments, at=tmp_path)
+    command = ["sb3_continual.py", "--seeds", "1", "--workers", "1", "--scale", "0.1"]
+    run(*command, at=tmp_path)
     text = (tmp_path / "sb3_continual.json").read_text()
     runs = json.loads(text)
     assert sorted(one["buffer"] for one in runs) == ["crystal", "prioritized", "stock"]
     assert all(len(one["scores"]) == 4 and set(one["scores"][0]) == {"A", "B", "C"} for one in runs)
-    run("sb3_continual.py", *arguments, at=tmp_path)
+    run(*command, at=tmp_path)
     assert (tmp_path / "sb3_continual.json").read_text() == text
     from matplotlib import image
 
@@ -83,12 +92,8 @@ def test_the_crystal_buffer_keeps_what_the_stock_buffer_forgets(monkeypatch: Any
     ids=["torchrl", "tianshou"],
 )
 def test_the_examples_of_another_library_learn_and_save(first: str, second: str, saved: str, tmp_path: Path) -> None:
-    """One after the other in one process, which imports the library and compiles its functions once."""
-    commands = [[str(EXAMPLES / f"{name}.py"), "--steps", "900", "--out", name] for name in (first, second)]
-    printed = python("-c", IN_TURN, json.dumps(commands), at=tmp_path).split(ENDED)
-    assert len(printed) == 3
-    assert "crystal: " in printed[0]
-    assert "crystal: " in printed[1]
+    commands = [[f"{name}.py", "--steps", "900", "--out", name] for name in (first, second)]
+    assert all("crystal: " in printed for printed in run_in_turn(*commands, at=tmp_path))
     assert (tmp_path / first / saved).exists()
     assert (tmp_path / second / saved).exists()
 

@@ -120,7 +120,7 @@ PROGRAMS: dict[str, Callable[[Path, bool], Program]] = {
 
 
 def import_tianshou_uncompiled() -> None:
-    """Tianshou compiles its functions in every new process, for ten seconds; interpreted, they give the same."""
+    """Tianshou compiles its functions in every new process, for six seconds; interpreted, they give the same."""
     import numba
 
     numba.config.DISABLE_JIT = True

@@ -25,7 +25,7 @@ def test_a_copy_draws_what_the_original_would_and_shares_nothing(kind: str, way:
     assert draws(again, 40) == draws(memory, 40)
 
 
-@pytest.mark.parametrize("kind", ["uniform", "crystal"])
+@pytest.mark.parametrize("kind", [pytest.param("uniform", marks=pytest.mark.slow), "crystal"])
 def test_a_memory_can_be_given_to_a_spawned_process(kind: str) -> None:
     memory = small(kind, 64)
     fill(memory, 40)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import tempfile
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,20 +11,14 @@ import pytest
 import torch
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from crystalrl import Batch, load_memory
 from crystalrl.memory import ReplayMemory
 from tests.conftest import computing_with
 from tests.experience import MIXED, PLAIN, part_of, random_step, stacked
-from tests.reference import TWINS, Experience, PrioritizedTwin, Twin
+from tests.memory.twin_machine import TwinMachine
+from tests.reference import TWINS, Experience, PrioritizedTwin
 
 PARAMS: dict[str, list[dict[str, Any]]] = {
     "UniformMemory": [{}],
@@ -43,35 +35,22 @@ PARAMS: dict[str, list[dict[str, Any]]] = {
     ],
 }
 SEED = 5
-IN_MEMORY = Path("/dev/shm")  # where syncing a file costs nothing
 OBSERVED = ("obs", "next_obs")
 
 
-class Machine(RuleBasedStateMachine):
+class Machine(TwinMachine):
     """Subclasses say which memory."""
 
     kind: str
-    lanes: int | None
-    n_step: int
-    envs: int
-    device = "cpu"
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None)
-        self.file = Path(self.folder.name) / "memory"
-        self.saved: list[Twin] | None = None
-        self.outstanding: list[tuple[Batch, list[Any]]] = []
-        """Batches not yet updated, each with its ticket of every twin."""
         self.added: list[torch.Tensor] = []
         """Slots that `add` returned."""
 
-    def teardown(self) -> None:
-        self.folder.cleanup()
-
     @initialize(extra=st.integers(0, 20), mixed=st.booleans(), context=st.booleans(), data=st.data())
     def build(self, extra: int, mixed: bool, context: bool, data: st.DataObject) -> None:
-        self.mixed, self.context, self.width = mixed, context, self.lanes or 1
+        self.mixed, self.context = mixed, context
         params = data.draw(st.sampled_from(PARAMS[self.kind]))
         shared = {"capacity": self.envs * self.n_step + extra, "envs": self.envs, "n_step": self.n_step, "gamma": 0.9}
         self.memory = ReplayMemory.kinds[self.kind](
@@ -80,27 +59,19 @@ class Machine(RuleBasedStateMachine):
         )  # fmt: skip
         self.twins = [TWINS[self.kind](seed=SEED + lane, **shared, **params) for lane in range(self.width)]
 
-    def outer(self, rows: list[list[Any]]) -> Any:
-        """[L][E] as the user sees it."""
-        return rows if self.lanes is not None else rows[0]
-
-    def flags(self, data: st.DataObject) -> list[list[bool]]:
-        one = st.lists(st.booleans(), min_size=self.envs, max_size=self.envs)
-        return data.draw(st.lists(one, min_size=self.width, max_size=self.width))
-
     @rule(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 12), masked=st.booleans(), data=st.data())
     def add(self, seed: int, count: int, masked: bool, data: st.DataObject) -> None:
         rng = np.random.default_rng(seed)
         for _ in range(count):
             steps = [[random_step(rng, self.mixed, self.context) for _ in range(self.envs)] for _ in range(self.width)]
-            valid = self.flags(data) if masked else [[True] * self.envs] * self.width
+            valid = self.rows(data, st.booleans()) if masked else [[True] * self.envs] * self.width
             got = self.memory.add(stacked(steps, self.lanes), valid=self.outer(valid) if masked else None)
             self.compare_slots(got, [t.add(s, v) for t, s, v in zip(self.twins, steps, valid, strict=True)])
         self.offer_index(got)
 
     @rule(some=st.booleans(), data=st.data())
     def end_episode(self, some: bool, data: st.DataObject) -> None:
-        ended = self.flags(data) if some else [[True] * self.envs] * self.width
+        ended = self.rows(data, st.booleans()) if some else [[True] * self.envs] * self.width
         got = self.memory.end_episode(self.outer(ended) if some else None)
         self.compare_slots(got, [t.end_episode(e) for t, e in zip(self.twins, ended, strict=True)])
 
@@ -198,14 +169,6 @@ class Machine(RuleBasedStateMachine):
         flat = slots.reshape(self.width, -1)
         if bool((flat[:, 0] >= 0).all()):
             self.added.append(flat[:, :1] if self.lanes is not None else flat[0, :1])
-
-    def compare_slots(self, got: torch.Tensor, wanted: list[list[list[int]]]) -> None:
-        array = torch.tensor(wanted)
-        if self.n_step == 1:
-            array = array[..., 0]
-        if self.lanes is None:
-            array = array[0, 0] if self.envs == 1 else array[0]
-        assert got.tolist() == array.tolist()
 
 
 def compare(batch: Batch | SimpleNamespace, wanted: list[Experience]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,6 +45,13 @@ Items = dict[int, Item]
 """By slot."""
 Near = dict[int, list[int]]
 """For each slot others, nearest first."""
+Rounded = Callable[[str, int, float], float]
+"""(column, slot, number) → the number as it is stored."""
+
+
+def exact(name: str, slot: int, value: float) -> float:
+    """A twin on its own rounds nothing."""
+    return value
 
 
 def vector(item: Item) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 
 import torch
 
@@ -40,14 +41,21 @@ def stepped(item: Item, rate: tuple[float, float], dt: float, p: CrystalParams, 
 
 
 def moments(c: float, gain: float, loss: float, sigma: float, dt: float) -> tuple[float, float]:
-    """Exact mean and variance of c after dt, by the closed formula (λ = 0 by its own)."""
+    """Exact mean and variance of c after dt, by the closed formula (λ = 0 by its own), with digits to spare."""
+    with localcontext() as context:
+        context.prec = 60
+        mean, variance = closed(*(Decimal(float(x)) for x in (c, gain, loss, sigma, dt)))
+        return float(mean), float(variance)
+
+
+def closed(c: Decimal, gain: Decimal, loss: Decimal, sigma: Decimal, dt: Decimal) -> tuple[Decimal, Decimal]:
     rate, noise = gain + loss, sigma**2
     if rate == 0:
-        return c, c * (1 - c) * -math.expm1(-noise * dt)
+        return c, c * (1 - c) * (1 - (-noise * dt).exp())
     target, k = gain / rate, 2 * rate + noise
     d = c - target
-    mean = target + d * math.exp(-rate * dt)
-    variance = noise * target * (1 - target) * -math.expm1(-k * dt) / k
-    variance += noise * (1 - 2 * target) * d * (math.exp(-rate * dt) - math.exp(-k * dt)) / (rate + noise)
-    variance -= d**2 * math.exp(-2 * rate * dt) * -math.expm1(-noise * dt)
-    return mean, max(variance, 0.0) if noise else 0.0
+    mean = target + d * (-rate * dt).exp()
+    variance = noise * target * (1 - target) * (1 - (-k * dt).exp()) / k
+    variance += noise * (1 - 2 * target) * d * ((-rate * dt).exp() - (-k * dt).exp()) / (rate + noise)
+    variance -= d**2 * (-2 * rate * dt).exp() * (1 - (-noise * dt).exp())
+    return mean, variance if noise else Decimal(0)

@@ -20,9 +20,9 @@ def move(items: Items, capacity: int, p: CrystalParams) -> None:
     """Every experience to the phase of its c."""
     old = {s: e.phase for s, e in items.items()}
     for item in items.values() if p.phases else ():
-        if item.phase == CRYSTAL and p.band_C is not None and item.c < p.tau_C - p.band_C:
+        if item.phase == CRYSTAL and p.band_C is not None and item.c < f32(p.tau_C - p.band_C):
             item.phase = GLASS
-        if item.phase == GLASS and item.c < p.tau_L - p.band_L:
+        if item.phase == GLASS and item.c < f32(p.tau_L - p.band_L):
             item.phase = LIQUID
         item.phase = risen(item.phase, item.c, p)
     if p.overflow == "frozen":

@@ -11,7 +11,19 @@ from crystalrl.params import CrystalParams
 from crystalrl.random import Stream
 from tests.reference import Experience, Step, Windows, uniforms
 from tests.reference_crystal.interference import back_up, contradicted
-from tests.reference_crystal.item import CRYSTAL, LIQUID, Item, Items, Near, f32, neighbours, numbers_of, spread
+from tests.reference_crystal.item import (
+    CRYSTAL,
+    LIQUID,
+    Item,
+    Items,
+    Near,
+    Rounded,
+    exact,
+    f32,
+    neighbours,
+    numbers_of,
+    spread,
+)
 from tests.reference_crystal.law import rates, stepped
 from tests.reference_crystal.phases import evict, move, risen
 from tests.reference_crystal.replay import base_weight, draw, draw_weight
@@ -165,8 +177,9 @@ class CrystalTwin:
 
     # Consolidating (Algorithm 1)
 
-    def consolidate(self, critic: Any) -> None:
-        """`critic(item)` gives |δ|, {anchor: output} and what is at stake."""
+    def consolidate(self, critic: Any, rounded: Rounded = exact) -> None:
+        """`critic(item)` gives |δ|, {anchor: output} and what is at stake; `rounded` gives a utility or c as it is
+        stored."""
         if self.slots:
             chosen = [s for s, e in sorted(self.slots.items()) if self._turn(s) or not e.evaluated]
             output, stake = {}, []
@@ -176,12 +189,12 @@ class CrystalTwin:
             if chosen:
                 self.unit = 0.3 * math.sqrt(sum(x * x for x in stake) / len(stake))
             near = neighbours(self.slots, self.p)
-            self._value(chosen, near)
+            self._value(chosen, near, rounded)
             flagged = contradicted(self.slots, self.p)
             back_up(self.slots, flagged, near, self.p)
             new = {s for s, e in self.slots.items() if not e.evaluated}
             practised = self._practised(near, new)
-            self._crystallize(chosen, output, practised)
+            self._crystallize(chosen, output, practised, rounded)
             for slot, item in self.slots.items():
                 item.held = 0.0 if slot in practised else item.c
             self._move(flagged, new)
@@ -193,7 +206,7 @@ class CrystalTwin:
     def _turn(self, slot: int) -> bool:
         return slot % self.p.slices == self.turns % self.p.slices
 
-    def _value(self, chosen: list[int], near: Near) -> None:
+    def _value(self, chosen: list[int], near: Near, rounded: Rounded) -> None:
         scaled = scaled_errors(self.slots, self.p)
         visits = self.grid.visits(self.slots)
         if self.p.novelty == "knn" or (self.p.novelty == "auto" and self.grid.useless()):
@@ -204,7 +217,7 @@ class CrystalTwin:
         for slot in chosen:
             item, around = self.slots[slot], [scaled[j] for j in near[slot]]
             downstream = sum(around) / len(around) if around else overall
-            item.utility = utility_of(item, scaled[slot], downstream, visits[slot], self.p)
+            item.utility = rounded("utility", slot, utility_of(item, scaled[slot], downstream, visits[slot], self.p))
 
     def _practised(self, near: Near, fresh: set[int]) -> set[int]:
         """Fresh, or one of the few nearest to the successor state is fresh and of the same context."""
@@ -212,7 +225,9 @@ class CrystalTwin:
         around = {s: fresh & {j for j in near[s][: self.p.practice] if context[j] == context[s]} for s in near}
         return {s for s in self.slots if s in fresh or around[s]} if self.p.practice else set()
 
-    def _crystallize(self, chosen: list[int], output: dict[int, dict[str, np.ndarray]], practised: set[int]) -> None:
+    def _crystallize(
+        self, chosen: list[int], output: dict[int, dict[str, np.ndarray]], practised: set[int], rounded: Rounded
+    ) -> None:
         calls = self.p.clock == "calls"
         now = self.turns + 1 if calls else self.time
         spreads = {
@@ -224,6 +239,7 @@ class CrystalTwin:
             dt = (now - item.updated) * self.p.delta_t if calls else (now - item.updated) / self.p.unit(self.capacity)
             rate = rates(item, self._settled(item, output[slot], spreads), self.p)
             item.c = float(f32(stepped(item, rate, dt, self.p, (self.seed, self.turns, slot))))
+            item.c = rounded("c", slot, item.c)
             item.updated = now
             self._follow(item, output[slot], math.inf if slot in practised else dt)
             item.evaluated = True

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from crystalrl.report.html import page
 from crystalrl.report.text import comparison_table, family, order_table
 from crystalrl.report.text import number as text_number
 from crystalrl.study.analysis import compare, load_results
@@ -18,6 +19,8 @@ from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import Store
 from crystalrl.suites.workers import Incident
 from tests.made_up_results import write_results
+from tests.study.own_tasks import OWN
+from tests.study.own_tasks import SMALL as SMALL_OWN
 
 SMALL = {"suite": "nav-2", "steps": 160, "capacity": 64, "batch": 16, "episodes": 2, "points": 1}
 
@@ -102,3 +105,30 @@ def test_seeds_that_failed_are_left_out_of_their_row(tmp_path: Path) -> None:
     assert [row.chosen.seeds for row in results.rows] == [(4, 8)] * 2
     assert results.rows[0].chosen.metrics["AP"] == pytest.approx([0.1, 0.5])
     assert np.isfinite(compare(results)[0].difference)
+
+
+def test_a_user_defined_task_that_comes_again_counts_once_and_has_points_at_its_own_steps(tmp_path: Path) -> None:
+    """Stages 0 and 2 are one task; MountainCar, stage 1, has half the steps."""
+    table = Table("", {"row": RunSpec(OWN, **SMALL_OWN)})
+    (group,) = plan(table.runs())
+    recorder = Recorder(group)
+    recorder.record(Built(8))
+    final = torch.tensor([[0.9, 0.4, 0.8]], dtype=torch.float64)
+    for stage in range(4):
+        if stage:
+            for part in (1, 2):
+                step = part * group.stage_steps[stage - 1] // 2
+                recorder.record(Curve(stage - 1, step, torch.tensor([stage + part / 4], dtype=torch.float64)))
+        recorder.record(Scored(stage, final * stage / 3))
+    Store(tmp_path, table.to_toml()).write(group.key, recorder.tables(), "cpu")
+    results = load_results(tmp_path)
+    (row,) = results.rows
+    assert results.tasks == (0, 1, 0)
+    assert results.task_names == ("cart", "car", "cart again")
+    assert row.chosen.metrics["AP"][0] == pytest.approx((0.8 + 0.4) / 2)  # not the first definition's .9
+    assert row.chosen.metrics["before"][0] == pytest.approx(2 / 3 * (0.9 + 0.4) / 2)
+    assert row.chosen.metrics["adapted"][0] == pytest.approx(0.8)
+    assert row.chosen.curve[0].tolist() == [[1.25, 1.5], [2.25, 2.5], [3.25, 3.5]]
+    assert row.stage_steps == (480, 240, 480)
+    assert "3 tasks in sequence, 240 to 480 steps each; the last ones redefine earlier tasks" in page(results, {})
+    assert "cart (return from 20 to 500), car (return from -200 to -110)" in page(results, {})

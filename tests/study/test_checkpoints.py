@@ -16,6 +16,8 @@ from crystalrl.study.recorder import Recorder
 from crystalrl.study.run import Progress, Scored, Trainer, run
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import Store
+from crystalrl.suites.tasks import Sequence
+from tests.study.own_tasks import OWN
 
 SMALL = {"steps": 480, "capacity": 256, "batch": 32, "episodes": 4, "points": 2, "agent_params": {"width": 16}}
 RUNS = [
@@ -26,8 +28,14 @@ RUNS = [
     ("reach-2", {"agent": "sac", "memory": "reservoir"}),
     ("drift-2", {"memory": "crystal", "preset": "anchored"}),
     ("cartpole", {"memory": "prioritized"}),
-    ("cartpole", {"memory": "crystal", "preset": "anchored", "params": {"boost": True, "every_episode": True}}),
-    ("pendulum-2", {"agent": "sac", "memory": "uniform"}),
+    (OWN, {"memory": "crystal", "preset": "anchored", "episodes": 2}),
+    *(
+        pytest.param(*each, marks=pytest.mark.slow)
+        for each in (
+            ("cartpole", {"memory": "crystal", "preset": "anchored", "params": {"boost": True, "every_episode": True}}),
+            ("pendulum-2", {"agent": "sac", "memory": "uniform"}),
+        )
+    ),
 ]
 
 
@@ -35,9 +43,9 @@ def stored(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("*.parquet/part-*")}
 
 
-@pytest.mark.parametrize(("suite", "design"), RUNS)
+@pytest.mark.parametrize(("suite", "design"), RUNS, ids=str)
 def test_a_run_that_is_interrupted_at_any_step_and_continued_ends_with_the_same_bytes(
-    suite: str, design: dict[str, object], tmp_path: Path
+    suite: str | Sequence, design: dict[str, object], tmp_path: Path
 ) -> None:
     steps = 960 if suite == "cartpole" else 480  # 120 rounds or more in all
     groups = plan({"row": RunSpec(suite, seeds=(3, 5), **{**SMALL, "steps": steps, **design})})
@@ -183,11 +191,7 @@ def killed_and_resumed(line: str, kills: int, folder: Path) -> None:
         assert not any((one / "checkpoints").iterdir())
 
 
-def test_a_process_that_is_killed_again_and_again_and_resumed_stores_the_same_bytes(tmp_path: Path) -> None:
-    killed_and_resumed(LINES["nav"], 3, tmp_path)
-
-
-@pytest.mark.slow
+@pytest.mark.slow  # tests/chaos has a few kills of a study in the fast suite
 @pytest.mark.parametrize("suite", LINES)
 def test_kill_nine_at_twenty_five_random_moments_changes_nothing(suite: str, tmp_path: Path) -> None:
     killed_and_resumed(LINES[suite], 25, tmp_path)

@@ -9,7 +9,9 @@ import pytest
 from crystalrl.study.definition import Table, load_study, study_names, table_from
 from crystalrl.study.plan import plan
 from crystalrl.study.spec import RunSpec
+from crystalrl.study.task_files import sequence_from
 from crystalrl.study.tuning import load_search
+from tests.study.own_tasks import FILE, OWN
 
 
 def test_every_built_in_study_is_unchanged_by_writing_and_reading_it() -> None:
@@ -72,3 +74,36 @@ def test_the_files_in_the_documentation_are_studies_and_searches(tmp_path: Path)
     path = tmp_path / "search.toml"
     path.write_text(search)
     assert load_search(path).trials == 20
+
+
+def test_own_tasks_survive_the_file_of_a_table() -> None:
+    made = table_from(tomllib.loads(FILE + "[defaults]\nsteps = 800\n[rows.VR]\n[rows.PER]\nmemory = 'prioritized'\n"))
+    assert made.suite == sequence_from(tomllib.loads(FILE))
+    text = made.to_toml()
+    assert text.count("[[tasks]]") == 3
+    assert table_from(tomllib.loads(text)) == made
+    assert table_from(tomllib.loads(text)).to_toml() == text
+    inside = FILE.replace("[[tasks]]", "[[defaults.tasks]]").replace("hidden = true", "[defaults]\nhidden = true")
+    assert table_from(tomllib.loads(inside + "[rows.VR]\n")).suite == made.suite
+    once = Table("", {"VR": RunSpec(OWN)})
+    assert table_from(tomllib.loads(once.to_toml())) == once
+
+
+def test_own_tasks_serve_all_tables_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text(FILE + "[tables.one.rows.VR]\n[tables.two.rows.VR]\n")
+    one, two = load_study(f"{tmp_path}/two.toml").values()
+    assert one.suite == two.suite == sequence_from(tomllib.loads(FILE))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (FILE + "[rows.VR]\nsuite = 'nav-8'\n", r"^rows.VR: suite: wanted none, because .* \[\[tasks\]\], got 'nav-8'"),
+        ("hidden = true\n[rows.VR]\n", r"^hidden: wanted only with \[\[tasks\]\], got it without"),
+        (FILE + "[rows.VR]\nenvs = 300\n", r"^rows.VR: tasks.task 2 .*.steps: wanted .* \(300\), got 240"),
+        (FILE + "[rows.VR]\norders = 7\n", r"^rows.VR: orders: wanted at most 6 for 3 tasks, got 7"),
+    ],
+)
+def test_own_tasks_that_contradict_the_rest_of_a_table_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        table_from(tomllib.loads(text))

@@ -14,6 +14,7 @@ import pytest
 
 from crystalrl.random import Stream
 from crystalrl.study import execution
+from crystalrl.study.analysis import load_results
 from crystalrl.study.definition import Table
 from crystalrl.study.execution import execute, execute_ray
 from crystalrl.study.plan import plan
@@ -23,6 +24,8 @@ from crystalrl.study.store import TABLES, Store, read
 from crystalrl.suites.classic import suite
 from crystalrl.suites.gym import GymWorld
 from tests.made_up_results import assert_same, columns
+from tests.study.own_tasks import OWN
+from tests.study.own_tasks import SMALL as SMALL_OWN
 from tests.study.test_checkpoints import stored
 from tests.suites.bad_environments import HOSTILE, first_seeds
 
@@ -72,10 +75,28 @@ def test_cells_that_another_part_holds_are_refused_before_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path, TABLE.to_toml())
-    store.write("elsewhere", columns(0.5, seed=0, cell="PER"), "cpu")
+    held = columns(0.5, seed=0, cell="PER")
+    held["scores"]["task"] = [0, 1]
+    store.write("elsewhere", held, "cpu")
     monkeypatch.setattr(Trainer, "__init__", lambda *given: pytest.fail("trained"))
     with pytest.raises(ValueError, match=r"got 'PER', seed 0, as in .*part-elsewhere"):
         list(execute(plan(TABLE.runs()), store))
+
+
+def test_learners_from_scratch_whose_tasks_have_own_steps_are_stored_in_several_parts_and_read_together(
+    tmp_path: Path,
+) -> None:
+    small = {**SMALL_OWN, "steps": 160, "points": 1}
+    table = Table("", {"VR": RunSpec(OWN, **small), "alone": RunSpec(OWN, scratch=True, **small)})
+    groups = plan(table.runs())
+    assert [group.stage_steps for group in groups] == [(160, 240, 160), (160,), (240,)]
+    for _ in range(2):  # the second time, everything is stored
+        list(execute(groups, Store(tmp_path, table.to_toml())))
+    scores = read(tmp_path, "scores")
+    alone = scores["cell"] == "alone"
+    found = sorted(zip(scores["task"][alone].tolist(), scores["after"][alone].tolist(), strict=True))
+    assert found == [(task, after) for task in range(3) for after in (0, 1)]
+    assert np.isfinite(load_results(tmp_path).rows[0].chosen.metrics["FT paper"]).all()
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

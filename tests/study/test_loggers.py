@@ -12,6 +12,7 @@ from crystalrl.study.loggers import log_events, open_logger, scalars
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.run import Consolidated, Curve, Progress, Scored
 from crystalrl.study.spec import RunSpec
+from tests.study.own_tasks import OWN
 
 
 @pytest.fixture
@@ -34,6 +35,13 @@ def test_an_event_becomes_means_over_the_lanes_of_each_cell(group: Group) -> Non
     some = torch.tensor([1.0, np.nan, np.nan, np.nan])
     assert scalars(group, Consolidated(0, 40, {"crystal": some})) == ({"a/memory/crystal": 1.0}, 40)
     assert scalars(group, Scored(0, learnt)) == scalars(group, Progress(0, 4, 300)) == ({}, 0)
+
+
+def test_the_steps_of_events_follow_the_own_steps_of_tasks() -> None:
+    (own,) = plan({"row": RunSpec(OWN, steps=480)})
+    score = torch.ones(1, 3, dtype=torch.float64)
+    assert [scalars(own, Scored(after, score))[1] for after in (1, 2, 3)] == [480, 720, 1200]
+    assert scalars(own, Curve(2, 60, score[:, 0]))[1] == 780
 
 
 def test_tensorboard_holds_the_numbers_and_the_events_pass_unchanged(group: Group, tmp_path: Path) -> None:

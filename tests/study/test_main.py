@@ -102,3 +102,12 @@ def test_learners_that_failed_are_named_at_the_end(tmp_path: Path, monkeypatch: 
     with pytest.raises(SystemExit, match=r"failed:\nlane 1 \(plain, seed 1\), environment 0, Hostile-v0, step 4 "):
         main([str(study), "--out", str(tmp_path / "out"), "--device", "cpu"])
     assert set(read(tmp_path / "out", "scores")["seed"].tolist()) == {0}
+
+
+def test_the_steps_of_a_trial_replace_those_of_own_tasks_too(tmp_path: Path) -> None:
+    tasks = '[[tasks]]\nmake = "CartPole-v1"\n[[tasks]]\nmake = "CartPole-v1"\nsteps = 9000\n'
+    settings = "capacity = 64\nbatch = 16\nepisodes = 1\npoints = 1\n"
+    (tmp_path / "own.toml").write_text(f"{tasks}[rows.VR]\n{settings}")
+    main([f"{tmp_path}/own.toml", "--out", f"{tmp_path}/out", "--device", "cpu", "--steps", "80"])
+    curves = read(tmp_path / "out", "curves")
+    assert (curves["task"].tolist(), curves["step"].tolist()) == ([0, 1], [80, 80])

@@ -1,10 +1,14 @@
 """How rows become lane-batched runs."""
 
+from dataclasses import replace
+
 import pytest
 
 from crystalrl.study.definition import Table
 from crystalrl.study.plan import plan, stage_order
 from crystalrl.study.spec import RunSpec
+from crystalrl.suites.tasks import Sequence
+from tests.study.own_tasks import CART, OWN
 
 
 def test_rows_that_differ_only_in_numbers_are_trained_in_one_run() -> None:
@@ -46,3 +50,28 @@ def test_orders_are_distinct_permutations_with_redefined_tasks_last_and_are_trai
 def test_fields_added_later_do_not_change_the_keys_of_stored_runs() -> None:
     (group,) = plan({"VR": RunSpec("nav-2", steps=160, capacity=64, batch=16)})
     assert group.key == "7ce27623022f"
+
+
+def test_own_tasks_change_the_key_with_everything_they_say() -> None:
+    def key(suite: Sequence) -> str:
+        (group,) = plan({"row": RunSpec(suite)})
+        return group.key
+
+    changed = [replace(CART, **change) for change in ({"physics": {"length": 0.8}}, {"high": 400.0}, {"flip": True})]
+    suites = [Sequence([CART]), Sequence([CART], hidden=True), *(Sequence([task]) for task in changed)]
+    assert len({key(suite) for suite in suites}) == len(suites)
+    assert key(Sequence([CART])) == key(Sequence([replace(CART)]))
+
+
+def test_own_tasks_have_their_own_steps_in_every_order_and_from_scratch() -> None:
+    (group,) = plan({"row": RunSpec(OWN, steps=480)})
+    assert (group.stage_steps, group.steps) == ((480, 240, 480), 1200)
+    assert [group.begins(stage) for stage in range(4)] == [0, 480, 720, 1200]
+    groups = plan({"row": RunSpec(OWN, steps=480, orders=2)})
+    assert [(group.stage_steps, group.lanes[0].stages) for group in groups] == [
+        ((480, 240, 480), (0, 1, 2)), ((240, 480, 480), (1, 0, 2)),
+    ]  # fmt: skip
+    alone = plan({"row": RunSpec(OWN, steps=480, scratch=True)})
+    assert [(group.stage_steps, [lane.stages for lane in group.lanes]) for group in alone] == [
+        ((480,), [(0,), (2,)]), ((240,), [(1,)]),
+    ]  # fmt: skip

@@ -8,10 +8,13 @@ import torch
 from crystalrl.agents import Agent
 from crystalrl.methods import Method
 from crystalrl.study.plan import plan
-from crystalrl.study.run import Scored, Trainer, run
+from crystalrl.study.run import Curve, Progress, Scored, Trainer, run
 from crystalrl.study.spec import RunSpec
+from crystalrl.suites.tasks import Sequence, Task
 from crystalrl.suites.workers import Incident
 from crystalrl.types import Memory
+from tests.study.own_tasks import OWN
+from tests.study.own_tasks import SMALL as SMALL_OWN
 
 SMALL = {"steps": 480, "capacity": 256, "batch": 32, "episodes": 4, "points": 2, "agent_params": {"width": 16}}
 DESIGNS = [
@@ -232,3 +235,42 @@ def test_from_scratch_a_drifting_stage_is_trained_on_its_own_part_of_the_path() 
     practise(trainer, 60, 60)
     assert first.tolist() == [0.0, 1.0, 2.0] * 2
     torch.testing.assert_close(trainer.world.stage[:, 0], first + 1)
+
+
+def test_own_tasks_are_trained_for_their_own_steps_and_explored_over_them() -> None:
+    (group,) = plan({"row": RunSpec(OWN, **SMALL_OWN, explore=0.5)})
+    trainer, seen, horizons = Trainer(group, torch.device("cpu")), [], set()
+    for event in run(group, "cpu", trainer):
+        if isinstance(event, Progress):
+            seen.append((event.stage, event.done))
+            horizons.add((event.stage, float(trainer.horizon)))
+        elif isinstance(event, Curve):
+            seen.append((event.stage, f"point {event.step}"))
+    assert [len([1 for stage, _ in seen if stage == k]) for k in range(3)] == [60 + 2, 30 + 2, 60 + 2]
+    assert [done for _, done in seen if isinstance(done, str)] == [f"point {n}" for n in (240, 480, 120, 240, 240, 480)]
+    assert seen[-1] == (2, 1200)
+    assert horizons == {(0, 240.0), (1, 120.0), (2, 240.0)}
+
+
+def test_own_tasks_reach_the_agent_with_the_id_of_their_first_time() -> None:
+    (group,) = plan({"row": RunSpec(OWN, **SMALL_OWN)})
+    trainer = Trainer(group, torch.device("cpu"))
+    assert (trainer.suite.obs, trainer.suite.action, trainer.suite.tasks) == ((4 + 2,), 3, (0, 1, 0))
+    seen = []
+    for stage in range(3):
+        trainer.begin(stage)
+        seen.append(trainer.world.obs[0, 0, 4:].tolist())
+    assert seen == [[1, 0], [0, 1], [1, 0]]
+    (hidden,) = plan({"row": RunSpec(replace(OWN, hidden=True), **SMALL_OWN)})
+    assert Trainer(hidden, torch.device("cpu")).suite.obs == (4,)
+
+
+def test_an_agent_learns_a_task_of_its_own() -> None:
+    """CartPole with a longer pole: the score, which is 0 for random actions, rises."""
+    task = Task("long", "CartPole-v1", physics={"length": 0.8}, low=20.0, high=200.0)
+    settings = {"steps": 5000, "envs": 2, "capacity": 5000, "batch": 64, "episodes": 8, "points": 1, "explore": 0.5}
+    agent = {"width": 64, "depth": 2, "learning_rate": 1e-3}
+    (group,) = plan({"row": RunSpec(Sequence([task]), seeds=(0, 1, 2), **settings, agent_params=agent)})
+    before, after = (event.score for event in run(group) if isinstance(event, Scored))
+    assert before.abs().max() < 0.2
+    assert after.min() > 0.5

@@ -7,7 +7,10 @@ import torch
 
 from crystalrl.suites.base import every_stage
 from crystalrl.suites.classic import suite
-from crystalrl.suites.gym import GymSuite, Sizes, Task
+from crystalrl.suites.gym import GymSuite
+from crystalrl.suites.sizes import Sizes
+from crystalrl.suites.tasks import Task
+from tests.suites.own_environments import ECHO
 from tests.suites.policies import still
 
 
@@ -120,3 +123,34 @@ def test_a_lane_that_fails_while_it_is_scored_is_reported_and_the_others_are_sco
     assert again.step(torch.zeros(3, 1, dtype=torch.int64)).next_obs[:, 0, 0].tolist() == [2, 0, 2]
     before = {name: value for name, value in world.state_dict().items() if name != "failed"}
     GymSuite(made.stages, made.sizes, made.seeds).world(1).load_state_dict(before)  # a state from before
+
+
+def test_a_task_that_comes_again_has_the_id_and_the_code_of_the_first_time() -> None:
+    tasks = [Task(f"{size}", ECHO, {"size": size}) for size in (2, 3, 2)]
+    made = GymSuite([tasks], Sizes((3,), 2), [0], ids=(0, 1, 0))
+    assert (made.tasks, made.obs) == ((0, 1, 0), (5,))
+    world = made.world(1)
+    seen = []
+    for stage in range(3):
+        world.reset(torch.tensor([stage]))
+        seen.append((int(world.context), world.obs[0, 0].tolist()))
+    assert seen == [(0, [0, 9, 0, 1, 0]), (1, [0, 0, 9, 0, 1]), (0, [0, 9, 0, 1, 0])]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_padded_observations_and_own_actions_pass_unchanged(workers: int) -> None:
+    tasks = [Task("small", ECHO, {"size": 2, "actions": 2}), Task("large", ECHO, {"size": 4, "actions": 5, "start": 3})]
+    world = GymSuite([tasks], Sizes((4,), 5), [0], visible=False, workers=workers).world(1)
+    for stage, taken, shown in ((0, [0, 1, 0, 1], [0, 1, 0, 1]), (1, [0, 4, 2, 1], [3, 7, 5, 4])):
+        world.reset(torch.tensor([stage]))
+        for age, (action, own) in enumerate(zip(taken, shown, strict=True), 1):
+            after = world.step(torch.tensor([[action]])).next_obs[0, 0].tolist()
+            assert after == ([age, own, 0, 0] if stage == 0 else [age, age, age, own])
+
+
+def test_box_actions_beyond_those_of_a_task_are_ignored() -> None:
+    tasks = [Task("two", ECHO, {"box": 2}), Task("three", ECHO, {"box": 3})]
+    world = GymSuite([tasks], Sizes((2,), (3,)), [0], visible=False).world(1)
+    for stage, wanted in ((0, 4.0 - 2.0), (1, 4.0 - 2.0 + 1.0)):
+        world.reset(torch.tensor([stage]))
+        assert world.step(torch.tensor([[[1.0, -1.0, 0.0]]])).next_obs[0, 0, -1] == wanted

@@ -4,7 +4,11 @@ import numpy as np
 import torch
 
 from crystalrl.suites.classic import GAMES, suite
+from crystalrl.suites.gym import GymSuite
+from crystalrl.suites.sizes import Sizes
+from crystalrl.suites.tasks import Task
 from crystalrl.suites.worker import make
+from tests.suites.own_environments import ECHO
 from tests.suites.policies import random_action
 
 
@@ -25,7 +29,7 @@ def test_games_fill_the_first_channels_and_are_reproducible_from_their_seed() ->
     made = suite("minatar-5", [0])
     world, random = made.world(1), torch.Generator().manual_seed(0)
     for stage, game in enumerate(GAMES):
-        channels = make({"make": f"minatar:{game}", "options": {}}).observation_shape[2]
+        channels = make(vars(Task(make=f"minatar:{game}"))).observation_shape[2]
         tracks = []
         for _ in range(2):
             random.manual_seed(stage)
@@ -47,3 +51,28 @@ def test_one_number_controls_every_task_of_classic() -> None:
         numbers = (np.arange(12, dtype=np.float32) + 0.5) / 6 - 1
         meant = [slots._native(0, np.array([number])) for number in [-1.0, *numbers, 1.0]]
         assert meant == [0, *np.repeat(np.arange(count), 12 // count), count - 1]
+
+
+def test_an_attribute_that_one_task_sets_does_not_reach_a_task_that_does_not() -> None:
+    tasks = [Task("plain", ECHO), Task("doubled", ECHO, physics={"scale": 2.0}), Task("later", ECHO)]
+    world = GymSuite([tasks], Sizes((2,), 2), [0], visible=False).world(1)
+    seen = []
+    for stage in (0, 1, 2, 1):
+        world.reset(torch.tensor([stage]))
+        seen.append(float(world.step(torch.tensor([[1]])).next_obs[0, 0, 1]))
+    assert seen == [1.0, 2.0, 1.0, 2.0]
+
+
+def test_an_attribute_that_the_environment_does_not_have_ends_the_learner_with_its_name() -> None:
+    world = GymSuite([[Task("t", "CartPole-v1", physics={"lenght": 1.0})]], Sizes((4,), 2), [0]).world(1)
+    world.reset(torch.tensor([0]))
+    (incident,) = world.incidents
+    assert incident.fatal
+    assert "physics.lenght: wanted an attribute of CartPoleEnv, got none" in incident.what
+
+
+def test_wrappers_are_applied_one_after_another() -> None:
+    place = ECHO.partition(":")[0]
+    plus, twice = f"{place}:Plus", f"{place}:Twice"
+    for wrappers, wanted in (((plus, twice), 2 * (9 + 100)), ((twice, plus), 2 * 9 + 100), ((), 9)):
+        assert make(vars(Task(make=ECHO, wrappers=wrappers))).reset(seed=0)[0][1] == wanted

@@ -11,7 +11,9 @@ from crystalrl.study.plan import plan
 from crystalrl.study.run import Scored, Trainer, run
 from crystalrl.study.spec import RunSpec
 from crystalrl.suites.classic import suite
-from crystalrl.suites.gym import GymSuite, GymWorld, Sizes, Task
+from crystalrl.suites.gym import GymSuite, GymWorld
+from crystalrl.suites.sizes import Sizes
+from crystalrl.suites.tasks import Task
 from crystalrl.suites.workers import MAX_FAILURES, Incident
 
 MAKE = "tests.suites.bad_environments:Bad"
@@ -32,7 +34,7 @@ def begun(made: GymSuite, envs: int = 2, timeout: float = 60.0) -> GymWorld:
     return world
 
 
-@pytest.mark.parametrize("name", ["pendulum-2", "classic-discrete", "minatar-5"])
+@pytest.mark.parametrize("name", ["pendulum-2", "classic-discrete", pytest.param("minatar-5", marks=pytest.mark.slow)])
 def test_workers_step_as_this_process_does(name: str) -> None:
     worlds = []
     for workers in (0, 2):

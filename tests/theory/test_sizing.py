@@ -137,7 +137,9 @@ def observe(needs: Requirements, plan: Design) -> Outcome:
     [
         Requirements(capacity=500, episode=20, lifetime=2500),
         pytest.param(Requirements(capacity=1200, episode=40, lifetime=6000, maturity=12_000), marks=pytest.mark.slow),
-        Requirements(capacity=600, episode=10, lifetime=1800, maturity=900, inflow=2),
+        pytest.param(
+            Requirements(capacity=600, episode=10, lifetime=1800, maturity=900, inflow=2), marks=pytest.mark.slow
+        ),
     ],
     ids=["maturity equals lifetime", "slow to mature", "two environments"],
 )

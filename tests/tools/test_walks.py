@@ -186,6 +186,33 @@ def test_going_back_to_the_callers_file_is_no_return_but_a_call_back_into_it_is(
     assert walked(toy, into).returns == ["shop.py::close"]
 
 
+def test_the_next_call_of_the_user_begins_where_one_began_before(toy: Package) -> None:
+    again = """
+        shop.py::sell
+          till.py::Till
+        shop.py::close
+          tax.py::rate
+        """
+    assert walked(toy, again).returns == []
+
+
+def test_a_file_that_an_earlier_call_opened_stays_open(toy: Package) -> None:
+    within = """
+        shop.py::sell
+          till.py::Till
+        shop.py::close
+          till.py::Register.total
+        """
+    assert walked(toy, within).returns == ["till.py::Register.total"]
+    begun = """
+        shop.py::sell
+          till.py::Till
+          tax.py::rate
+        till.py::Register.total
+        """
+    assert walked(toy, begun).returns == ["till.py::Register.total"]
+
+
 def test_a_step_that_its_caller_does_not_name_is_found(toy: Package) -> None:
     assert walked(toy, "shop.py::sell\n  tax.py::rounded").uncalled == ["tax.py::rounded"]
 

@@ -118,13 +118,14 @@ def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: An
     fill_uniform(key, tick, uniform)
     descend(tree, uniform, stratum, slot, share)
     for lane in range(share.shape[0]):
+        for b in range(share.shape[1]):  # apart from the powers, so that cache misses overlap
+            ticket[lane, b] = tree[3][lane, slot[lane, b]]
         largest = 0.0
         for b in range(share.shape[1]):
             share[lane, b] = (share[lane, b] * count[lane, stratum[lane, b]]) ** -beta[lane, 0]
             largest = max(largest, share[lane, b])
         for b in range(share.shape[1]):
             out[lane, b] = share[lane, b] / largest
-            ticket[lane, b] = tree[3][lane, slot[lane, b]]
             if c.shape[1] > 0:
                 plastic = (1.0 - np.float64(c[lane, slot[lane, b]])) ** power[lane, 0]
                 out[lane, b] *= max(plastic, floor[lane, 0])

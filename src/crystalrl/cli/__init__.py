@@ -35,4 +35,6 @@ def _run(words: Sequence[str]) -> None:
     require("command line", *NEEDS, extra="study")
     from crystalrl.cli.commands import run_command
 
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # tasks may name a module of the user's, next to their file
     run_command(words)

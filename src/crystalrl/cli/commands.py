@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from crystalrl.cli import theory
+from crystalrl.cli.check_tasks import check_tasks
 from crystalrl.cli.errors import RunError
 from crystalrl.cli.parsing import parsed, take_sections
 from crystalrl.cli.progress import ProgressDisplay
@@ -23,6 +24,7 @@ from crystalrl.study.execution import Execution, best_device
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.spec import RunFields, RunSpec, read_toml
 from crystalrl.study.store import Store, result_folders, scored_folders
+from crystalrl.study.task_files import load_tasks
 from crystalrl.study.tuning import load_search
 
 
@@ -35,6 +37,8 @@ class Run:
     """
 
     spec: tyro.conf.OmitArgPrefixes[RunFields]
+    tasks: Path = Path("")
+    """TOML file with your own [[tasks]], in place of a suite; `crystalrl check-tasks FILE` tries them."""
     out: Path = Path("runs/run")
     """Folder for the results; an interrupted run continues there."""
     execution: tyro.conf.OmitArgPrefixes[Execution] = field(default_factory=Execution)
@@ -52,6 +56,13 @@ class Study:
     dry_run: bool = False
     """Only print the cost: cells, steps and hours, from speeds measured on this machine."""
     execution: tyro.conf.OmitArgPrefixes[Execution] = field(default_factory=Execution)
+
+
+@dataclass(frozen=True)
+class CheckTasks:
+    """Try the [[tasks]] of a .toml file with random actions: spaces, episodes, scores, speed, and what is wrong."""
+
+    file: tyro.conf.Positional[Path]
 
 
 @dataclass(frozen=True)
@@ -108,6 +119,7 @@ class Demo:
 Command = (
     Annotated[Run, tyro.conf.subcommand("run")]
     | Annotated[Study, tyro.conf.subcommand("study")]
+    | Annotated[CheckTasks, tyro.conf.subcommand("check-tasks")]
     | Annotated[Resume, tyro.conf.subcommand("resume")]
     | Annotated[Tune, tyro.conf.subcommand("tune")]
     | Annotated[Report, tyro.conf.subcommand("report")]
@@ -131,8 +143,9 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
     if any(sections.values()) and not isinstance(command, Run):
         raise ValueError("settings such as --params.NAME belong to `crystalrl run`")
     match command:
-        case Run(given, out, execution):
-            spec = RunSpec(**{**vars(given), **sections})
+        case Run(given, tasks, out, execution):
+            own = _own_tasks(given, tasks) if tasks.name else {}
+            spec = RunSpec(**{**vars(given), **sections, **own})
             registry.check(spec)
             name = spec.memory if spec.method == "none" else f"{spec.memory}+{spec.method}"
             _run_tables({out: Table("", {spec.preset or name: spec})}, execution, console)
@@ -143,6 +156,9 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
                 show_forecast(found, execution.device or best_device(), console)
             else:
                 _run_tables(found, execution, console)
+        case CheckTasks(file):
+            if not check_tasks(file, console):
+                raise SystemExit(1)
         case Resume(folder, execution):
             stored = {inner: table_from(read_toml(inner / "spec.toml")) for inner in result_folders(folder)}
             _run_tables(stored, execution, console)
@@ -160,6 +176,13 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
             _list(console)
         case Demo(out):
             _demo(out, console)
+
+
+def _own_tasks(given: RunFields, tasks: Path) -> dict[str, Any]:
+    """The suite that a file of tasks describes."""
+    if given.suite != RunFields.suite:
+        raise ValueError(f"suite: wanted none with --tasks, got {given.suite!r}")
+    return {"suite": load_tasks(tasks)}
 
 
 def _run_tables(tables: Mapping[Path, Table], execution: Execution, console: Console) -> None:
@@ -201,6 +224,7 @@ def _train(groups: Sequence[Group], store: Store, execution: Execution, display:
 def _list(console: Console) -> None:
     kinds = {"memories": registry.MEMORIES, "methods": registry.METHODS, "agents": registry.AGENTS}
     sections = {"suites": registry.SUITES, **{k: {n: e.about for n, e in v.items()} for k, v in kinds.items()}}  # type: ignore[attr-defined]
+    sections["suites"] = {**sections["suites"], "--tasks FILE": "your own environments; `crystalrl check-tasks FILE`"}
     sections["presets of the crystal memory"] = registry.presets()
     sections["studies"] = {name: _about(load_study(name)) for name in study_names()}
     for title, entries in sections.items():

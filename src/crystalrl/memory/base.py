@@ -14,10 +14,10 @@ from crystalrl.backends import backend_for
 from crystalrl.memory.exclusive import Calls, exclusive
 from crystalrl.memory.ledger import Ledger
 from crystalrl.memory.storage import checkpoint
-from crystalrl.memory.storage.arena import Arena
-from crystalrl.memory.storage.batches import gather_batch
+from crystalrl.memory.storage.batches import Anchored, gather_batch
 from crystalrl.memory.storage.checks import refuse
 from crystalrl.memory.storage.external import AnyArena, ExternalArena
+from crystalrl.memory.storage.frame_arena import arena_for
 from crystalrl.memory.storage.header import CheckpointError, refuse_sparse, understand
 from crystalrl.memory.storage.layout import Layout
 from crystalrl.memory.storage.nstep import NStep
@@ -41,8 +41,12 @@ class ReplayMemory(StoredMemory, complete=False):
 
     params: object = None
     ledger: Ledger
+    anchors: Anchored | None = None
+    """What a batch contains besides the experiences."""
 
     def __init__(self, spec: StorageSpec, arena: ExternalArena | None = None) -> None:
+        if arena is not None and spec.stack is not None:
+            raise ValueError(f"stack: wanted None, because another library stores the experiences, got {spec.stack}")
         self.spec = spec
         self.calls: Calls = {}
         self.lanes, self.capacity = spec.lanes or 1, spec.capacity
@@ -52,7 +56,7 @@ class ReplayMemory(StoredMemory, complete=False):
         """Device of the batches that `sample` returns."""
         self.streams = Streams(spec.seeds, self.device)
         self.packer = Packer(spec, Layout(spec))
-        self.arena: AnyArena = arena or Arena(spec, self.packer.layout)
+        self.arena: AnyArena = arena_for(spec, self.packer.layout) if arena is None else arena
         self.windows = NStep(spec, self.packer.layout) if spec.n_step > 1 else None
         self.time = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         self._numpy_time = self.time.numpy() if self.device.type == "cpu" else np.empty(0)
@@ -102,13 +106,17 @@ class ReplayMemory(StoredMemory, complete=False):
         return self._add(transition, valid)
 
     def _add(self, transition: Transition, valid: ArrayLike | None) -> Tensor:
-        if not self._recording:
-            self.ledger.reserve(self._width)  # may raise: nothing has changed yet
+        self._make_room()  # may raise: nothing has changed yet
         rows = self.packer.pack(transition)
         if self._single and valid is None:
             self._numpy_time += 1  # before the slot is allocated, as with several lanes
             return self._write_single(self.ledger.add_one())
         return self._add_rows(rows, valid, self.ledger.commit)
+
+    def _make_room(self) -> None:
+        if not self._recording:
+            self.arena.reserve(self._width)
+            self.ledger.reserve(self._width)
 
     @property
     def _recording(self) -> bool:
@@ -150,8 +158,7 @@ class ReplayMemory(StoredMemory, complete=False):
         mask = self._ended_mask(ended)
         if self.windows is None:
             return self._outer(torch.full(mask.shape, -1, device=self.device))
-        if not self._recording:
-            self.ledger.reserve(self._width)
+        self._make_room()
         return self._outer_windows(self._store(*self.windows.flush(mask), self.ledger.commit))
 
     def _ended_mask(self, ended: ArrayLike | None) -> Tensor:
@@ -168,11 +175,12 @@ class ReplayMemory(StoredMemory, complete=False):
 
     @exclusive
     def sample(self, size: int) -> Batch:
-        """Draw `size` experiences per lane, with replacement."""
+        """Draw `size` experiences per lane, with replacement; with their anchors, if the memory has any."""
         self._refuse_size(size)
         slots, weight, ticket = self.ledger.draw(size, self.time)
+        anchors = None if self.anchors is None else self.anchors.at(slots)
         squeeze = self.spec.lanes is None
-        return gather_batch(self.arena, slots, weight, to=self.deliver, squeeze=squeeze, ticket=ticket)
+        return gather_batch(self.arena, slots, weight, to=self.deliver, squeeze=squeeze, ticket=ticket, anchors=anchors)
 
     def _refuse_size(self, size: int) -> None:
         if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
@@ -212,6 +220,7 @@ class ReplayMemory(StoredMemory, complete=False):
             self.arena.rows.masked_fill_(self.packer.corrupt, 0)  # no NaN stays behind
         self.packer.corrupt.zero_()
         self.ledger.clear()
+        self.arena.clear()
         self._filled = False
         if self.windows is not None:
             self.windows.clear()

@@ -62,10 +62,20 @@ class ReservoirLedger(CountedLedger):
 
     def allocate(self, valid: Tensor) -> Tensor:
         """See `Ledger.allocate`. Done in parts of at most R, so that no experience enters and leaves the window in one
-        part, and at most 64, because repeated positions are found by comparing all pairs.
+        part, and at most 64, because repeated positions are found by comparing all pairs. An experience that a later
+        one of the same call replaces is not kept.
         """
-        width = min(max(self.window, 1), 64)
-        return torch.cat([self._allocate(part) for part in valid.split(width, dim=1)], dim=1)
+        longest = max(self.window, 1)
+        slots = torch.cat([self._allocate(part) for part in valid.split(min(longest, 64), dim=1)], dim=1)
+        return slots if valid.shape[1] <= longest else self._last_of_each(slots)
+
+    def _last_of_each(self, slots: Tensor) -> Tensor:
+        """slots [L, M], with −1 where the same slot follows later: what two writes of one slot store is undefined."""
+        order = torch.arange(slots.shape[1], device=slots.device).expand_as(slots)
+        at = torch.where(slots < 0, self.slots, slots)
+        last = torch.zeros(self.lanes, self.slots + 1, dtype=torch.int64, device=slots.device)
+        last.scatter_reduce_(1, at, order, "amax")
+        return torch.where(last.gather(1, at) == order, slots, -1)
 
     def _allocate(self, valid: Tensor) -> Tensor:
         window, room = self.window, self.slots - self.window

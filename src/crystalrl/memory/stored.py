@@ -17,7 +17,7 @@ from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.checks import Named, Problems, between, counters, part, refuse
 from crystalrl.memory.storage.external import AnyArena
 from crystalrl.memory.storage.header import CheckpointError, refuse_other_shapes, short, understand
-from crystalrl.memory.storage.layout import Layout
+from crystalrl.memory.storage.layout import Layout, stored_layout
 from crystalrl.memory.storage.nstep import NStep
 from crystalrl.memory.storage.spec import StorageSpec, storage_to_json
 from crystalrl.random import Streams
@@ -57,10 +57,10 @@ class StoredMemory(ABC):
     @classmethod
     def _sizes(cls, spec: StorageSpec, params: Mapping[str, Any], state: Named) -> dict[str, tuple[int, ...]]:
         """Shapes of stored tensors that follow from the header. They are compared before a memory is built for it."""
-        lanes, words = spec.lanes or 1, Layout(spec).words
+        lanes, words = spec.lanes or 1, stored_layout(spec).words
         sizes: dict[str, tuple[int, ...]] = {"memory.slot.rows": (lanes, cls._used(spec, state), words)}
         if spec.n_step > 1:
-            sizes["windows.rows"] = (lanes, spec.envs, spec.n_step, words)
+            sizes["windows.rows"] = (lanes, spec.envs, spec.n_step, Layout(spec).words)
         return sizes
 
     @classmethod
@@ -84,7 +84,7 @@ class StoredMemory(ABC):
         yield from counters(state, "memory.time", "streams.ticks")
         yield from between("streams.seeds", state["streams.seeds"], 0, 2**63 - 1)
         yield from self.ledger.problems(part(state, "ledger"), rows.shape[1])
-        yield from self.arena.problems(rows)
+        yield from self.arena.problems(rows, part(state, "frames"))
         if self.windows is not None:
             yield from self.windows.problems(part(state, "windows"), self.spec.action)
 
@@ -92,22 +92,24 @@ class StoredMemory(ABC):
     def state_dict(self) -> dict[str, Tensor]:
         """The complete state, as tensors on CPU."""
         used = self.ledger.used
-        return {
+        own = {
             name: (tensor[:, :used] if ".slot." in name else tensor).detach().to("cpu", copy=True).contiguous()
             for name, tensor in self._tensors().items()
         }
+        return own | self.arena.state()
 
     @exclusive
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Load `state`. Raises CheckpointError, with nothing changed, if it does not fit or is not a possible state."""
         own, state = self._tensors(), checkpoint.without_draws(state)
-        if set(state) != set(own):
-            odd = sorted(map(str, set(state) ^ set(own)))
+        if odd := sorted(map(str, set(state) ^ {*own, *self.arena.own_state})):
             raise CheckpointError(
                 f"state: wanted the tensors of {type(self).__name__}, got others: {', '.join(odd[:6])}"
             )
         for name, tensor in own.items():
             checkpoint.refuse_other(name, tensor, state[name])
+        for name in self.arena.own_state:
+            checkpoint.checked_tensor(name, state[name])
         widths = {name: state[name].shape[1] for name in own if ".slot." in name}
         if len(set(widths.values())) > 1:
             raise CheckpointError(f"state: wanted the same number of slots everywhere, got {widths}")
@@ -117,6 +119,7 @@ class StoredMemory(ABC):
         for name, tensor in own.items():
             given = state[name]
             (tensor[:, : given.shape[1]] if ".slot." in name else tensor).copy_(given)
+        self.arena.fill(part(state, "frames"))
         self.streams.refresh()
         self.ledger.refresh()
 

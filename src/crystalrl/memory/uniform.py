@@ -18,7 +18,7 @@ class UniformLedger(RingLedger):
 
     def draw(self, size: int, time: Tensor) -> Draw:
         slots = self.streams.integers(Stream.DRAW, size, self.count)
-        return Draw(slots, torch.ones(slots.shape, dtype=torch.float32, device=slots.device))
+        return Draw(slots, slots.new_ones(slots.shape, dtype=torch.float32))
 
 
 class UniformMemory(ReplayMemory):

@@ -124,8 +124,8 @@ def phase_figure(results: Results) -> str | None:
     figure = _figure(3.7 * len(rows), 2.8)
     for axis, row in zip(figure.subplots(1, len(rows), squeeze=False)[0], rows, strict=True):
         axis.stackplot(*phase_course(results, row), labels=PHASES, colors=("#8ecae6", "#b8b8d1", "#023e8a"))
-        for stage in range(1, len(results.tasks)):
-            axis.axvline(stage * row.spec.steps, color="white", linewidth=0.8, linestyle=":")
+        for start in np.cumsum(row.stage_steps)[:-1]:
+            axis.axvline(start, color="white", linewidth=0.8, linestyle=":")
         axis.set_title(row.chosen.name, fontsize=9)
         axis.set_xlabel("environment steps (dotted: a new task)", fontsize=8)
         axis.set_ylabel("experiences", fontsize=8)

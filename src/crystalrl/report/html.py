@@ -30,7 +30,7 @@ def write_report(folder: str | Path) -> Path:
 
 def page(results: Results, versions: dict[str, str]) -> str:
     """The whole page: setup and main results, results over time, tests and further metrics."""
-    title = html.escape(results.table.title or results.table.suite)
+    title = html.escape(results.table.title or str(results.table.suite))
     head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
     foot = f"<footer>{html.escape(', '.join(f'{k} {v}' for k, v in versions.items()))}</footer>"
     return "\n".join(
@@ -42,7 +42,9 @@ def _overview(results: Results) -> list[str]:
     spec, count = next(iter(results.table.rows.values())), len(results.tasks)
     again = "" if len(set(results.tasks)) == count else "; the last ones redefine earlier tasks"
     room = f"{spec.budget_mb:g} MB" if spec.budget_mb else f"{spec.capacity:,} experiences"
-    setup = f"{count} tasks in sequence, {spec.steps:,} steps each{again}. The memory holds {room}. "
+    own = results.rows[0].stage_steps
+    steps = " to ".join(f"{each:,}" for each in dict.fromkeys((min(own), max(own))))
+    setup = f"{count} tasks in sequence, {steps} steps each{again}. The memory holds {room}. "
     return [
         f"<p>{html.escape(setup + results.suite_note)}</p>",
         f"<p class=seen>{html.escape(text.headline(results))}</p>",

@@ -17,6 +17,7 @@ from crystalrl.study.execution import best_device, execute, pending, prepare
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.run import Scored
 from crystalrl.study.store import Store
+from crystalrl.suites.tasks import Sequence as TaskSequence
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -72,7 +73,8 @@ def _share(text: str) -> tuple[int, int]:
 
 
 def _shorter(table: Table, steps: int) -> Table:
-    return replace(table, rows={name: replace(spec, steps=steps) for name, spec in table.rows.items()})
+    suite = table.suite.without_steps() if isinstance(table.suite, TaskSequence) else table.suite
+    return replace(table, rows={name: replace(spec, suite=suite, steps=steps) for name, spec in table.rows.items()})
 
 
 def _jobs(tables: Mapping[str, Table], out: Path) -> list[tuple[str, Group, Store]]:

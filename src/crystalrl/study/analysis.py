@@ -14,12 +14,11 @@ from crystalrl.study import metrics, registry
 from crystalrl.study.budget import capacity_for
 from crystalrl.study.definition import Table, table_from
 from crystalrl.study.metrics import Matrix
-from crystalrl.study.plan import stage_order, stage_tasks
+from crystalrl.study.plan import stage_order, stage_steps, stage_tasks
 from crystalrl.study.registry import Kind
 from crystalrl.study.spec import RunSpec, read_toml
 from crystalrl.study.stats import Effect, Estimate, cohen, hedges, holm, improvement, welch
 from crystalrl.study.store import read
-from crystalrl.suites import classic
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -66,6 +65,11 @@ class Row:
     def method(self) -> Kind:
         """The method's entry in the registry."""
         return registry.METHODS[self.spec.method]
+
+    @property
+    def stage_steps(self) -> tuple[int, ...]:
+        """Environment steps of each stage, in training order (the first, if there are several)."""
+        return stage_steps(self.spec, stage_order(self.spec.suite, self.spec.order))
 
     @property
     def capacity(self) -> int:
@@ -115,7 +119,7 @@ class Results:
     @property
     def task_names(self) -> tuple[str, ...]:
         """Names of the tasks; empty if they are all of one kind."""
-        return classic.task_names(self.table.suite)
+        return registry.task_names(self.table.suite)
 
     @property
     def suite_note(self) -> str:
@@ -188,9 +192,13 @@ class _Stored:
 
     def curve(self, cell: str, seeds: Sequence[int]) -> Matrix:
         """Learning curves float64[n, S, points]."""
-        steps = sorted(set(self.curves["step"][self.curves["cell"] == cell].tolist()))
-        ranked = {**self.curves, "point": np.searchsorted(steps, self.curves["step"])}
-        return _pivot(ranked, cell, seeds, ("task", "point"), (len(self.tasks), len(steps)))
+        mine = self.curves["cell"] == cell
+        point = np.zeros(len(mine), dtype=np.int64)
+        for task in range(len(self.tasks)):  # tasks may have their own numbers of steps
+            own = mine & (self.curves["task"] == task)
+            point[own] = np.unique(self.curves["step"][own], return_inverse=True)[1]
+        ranked = {**self.curves, "point": point}
+        return _pivot(ranked, cell, seeds, ("task", "point"), (len(self.tasks), int(point[mine].max(initial=-1)) + 1))
 
     def nbytes(self, cell: str) -> float:
         """Bytes of memory per learner; NaN without the memory table, which published results may omit for its size."""

@@ -44,6 +44,6 @@ def _largest(spec: RunSpec) -> int:
 
 def nbytes_at(spec: RunSpec, capacity: int) -> int:
     """Bytes that the memory and the method of one lane hold at a capacity."""
-    (group,) = plan({"": replace(spec, capacity=capacity, budget_mb=0.0, seeds=spec.seeds[:1])})
+    group, *_ = plan({"": replace(spec, capacity=capacity, budget_mb=0.0, seeds=spec.seeds[:1])})
     trainer = Trainer(group, torch.device("cpu"))
-    return trainer.memory.nbytes + trainer.method.nbytes
+    return (trainer.memory.nbytes + trainer.method.nbytes) // len(group.lanes)

@@ -16,11 +16,18 @@ from crystalrl.study.spec import RunSpec
 from crystalrl.suites import classic
 from crystalrl.suites.base import Suite
 from crystalrl.suites.drift import Drift
+from crystalrl.suites.gym import GymSuite
 from crystalrl.suites.nav import MAPPINGS, Nav
+from crystalrl.suites.sizes import sizes_of_all
+from crystalrl.suites.tasks import Sequence as TaskSequence
 
 
 def make_suite(spec: RunSpec, seeds: Sequence[int], device: torch.device) -> Suite:
     """The tasks of all lanes."""
+    if isinstance(spec.suite, TaskSequence):
+        own = spec.suite
+        sizes, visible = sizes_of_all(own.tasks), not own.hidden
+        return GymSuite([own.tasks] * len(seeds), sizes, seeds, device, visible, ids=own.ids)
     family = spec.suite.partition("-")[0]
     if family == "drift":
         return Drift(spec.suite, seeds, device, spec.steps)

@@ -12,7 +12,7 @@
     of = "paper"
     params.gate = 0.0
 
-A file may hold several such tables under `[tables.NAME]`.
+A file may hold several such tables under `[tables.NAME]`. `[[tasks]]`, as in `task_files`, replaces `suite`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from crystalrl.study.metrics import first_pass
 from crystalrl.study.plan import stage_order, stage_tasks
 from crystalrl.study.registry import check
 from crystalrl.study.spec import SECTIONS, RunSpec, parse_seeds, read_toml, spec_from, spec_values, to_toml, unknown
+from crystalrl.study.task_files import HIDDEN, TASKS, sequence_from
+from crystalrl.suites.tasks import Sequence as TaskSequence
 
 OBJECTIVES = ("AP", "before", "adapted")
 METRICS = (*OBJECTIVES, "BT", "forgetting", "learned", "zero-shot", "FT random", "task-1 retention")
@@ -64,7 +66,7 @@ class Table:
             shared = set(spec.seeds) & set(self.tuning_seeds)
             if shared:
                 raise ValueError(f"tuning_seeds: wanted seeds that are not reported, got {sorted(shared)} in both")
-        if len({spec.suite for spec in self.rows.values()}) > 1:
+        if any(spec.suite != self.suite for spec in self.rows.values()):
             raise ValueError("rows: wanted one suite for all, got several")
         self._check_family()
 
@@ -78,7 +80,7 @@ class Table:
             raise ValueError("family: wanted at least one metric, got none")
 
     @property
-    def suite(self) -> str:
+    def suite(self) -> str | TaskSequence:
         return next(iter(self.rows.values())).suite
 
     def runs(self) -> dict[str, RunSpec]:
@@ -98,20 +100,26 @@ class Table:
         head["tuning_seeds"] = list(self.tuning_seeds)
         if self.family != ("AP",):
             head["family"] = list(self.family)
-        return to_toml({**head, "rows": {name: spec_values(spec) for name, spec in self.rows.items()}})
+        own = self.suite.values() if isinstance(self.suite, TaskSequence) else {}
+        return to_toml({**head, **own, "rows": {name: spec_values(spec) for name, spec in self.rows.items()}})
 
 
 def table_from(values: Mapping[str, Any]) -> Table:
     """A table from TOML values."""
-    known = {"title", "objective", "tuning_seeds", "reference", "family", "defaults", "rows"}
+    known = {"title", "objective", "tuning_seeds", "reference", "family", "defaults", "rows", TASKS, HIDDEN}
     for name in values:
         if name not in known:
             raise ValueError(unknown("study", name, known))
     defaults, given = values.get("defaults", {}), values.get("rows", {})
+    own = _own_tasks({**defaults, **values})
+    defaults = {name: value for name, value in defaults.items() if name not in (TASKS, HIDDEN)}
     rows = {}
     for name in given:
         try:
-            rows[name] = spec_from({**defaults, **_inherited(given, name)})
+            fields = {**defaults, **_inherited(given, name)}
+            if own and "suite" in fields:
+                raise ValueError(f"suite: wanted none, because there are [[tasks]], got {fields['suite']!r}")
+            rows[name] = spec_from({**fields, **own})
         except (TypeError, ValueError) as error:
             raise ValueError(f"rows.{name}: {error}") from error
     tuning = parse_seeds(values.get("tuning_seeds", ()))
@@ -119,6 +127,13 @@ def table_from(values: Mapping[str, Any]) -> Table:
     if "family" in values:
         named["family"] = tuple(values["family"])
     return Table(values.get("title", ""), rows, tuning_seeds=tuning, **named)
+
+
+def _own_tasks(values: Mapping[str, Any]) -> dict[str, TaskSequence]:
+    """The suite of a table with [[tasks]] or [[defaults.tasks]]; empty if it has none."""
+    if TASKS not in values and HIDDEN in values:
+        raise ValueError("hidden: wanted only with [[tasks]], got it without")
+    return {"suite": sequence_from(values)} if TASKS in values else {}
 
 
 def _inherited(rows: Mapping[str, Any], name: str, heirs: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -147,7 +162,8 @@ def load_study(name: str) -> dict[str, Table]:
         values = tomllib.loads((resources.files("crystalrl") / "studies" / f"{name}.toml").read_text())
     if "tables" not in values:
         return {"": table_from(values)}
-    return {key: table_from(table) for key, table in values["tables"].items()}
+    shared = {name: values[name] for name in (TASKS, HIDDEN) if name in values}
+    return {key: table_from({**shared, **table}) for key, table in values["tables"].items()}
 
 
 def pick(tables: Mapping[str, Table], names: str) -> dict[str, Table]:

@@ -149,7 +149,8 @@ def pending(groups: Sequence[Group], store: Store, checkpoints: Checkpoints | No
         unfinished = {number for number, _ in todo}
         for group in (group for number, group in enumerate(groups) if number not in unfinished):
             checkpoints.discard(group)
-    store.refuse_stored((lane.cell, lane.seed) for _, group in todo for lane in group.lanes)
+    lanes = [lane for _, group in todo for lane in group.lanes]
+    store.refuse_stored((lane.cell, lane.seed, stage) for lane in lanes for stage in lane.stages)
     return todo
 
 

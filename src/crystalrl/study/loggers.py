@@ -101,11 +101,11 @@ def scalars(group: Group, event: Event) -> tuple[dict[str, float], int]:
 def _per_lane(group: Group, event: Event) -> tuple[dict[str, Any], int]:
     """Name → one number per lane, and the environment steps."""
     if isinstance(event, Curve):
-        return {"score on the present task": event.score.numpy()}, event.stage * group.spec.steps + event.step
+        return {"score on the present task": event.score.numpy()}, group.begins(event.stage) + event.step
     if isinstance(event, Consolidated):
         return {f"memory/{name}": value.double().numpy() for name, value in event.values.items()}, event.done
     if isinstance(event, Scored) and event.after:
         learnt = np.array([lane.stages[: event.after] for lane in group.lanes])
         known = np.take_along_axis(event.score.numpy(), learnt, axis=1)
-        return {"score on the tasks so far": known.mean(axis=1)}, event.after * group.spec.steps
+        return {"score on the tasks so far": known.mean(axis=1)}, group.begins(event.after)
     return {}, 0

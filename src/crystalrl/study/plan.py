@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from crystalrl.backends.splitmix import mix_int
@@ -15,6 +16,7 @@ from crystalrl.study.registry import kinds_of
 from crystalrl.study.spec import SECTIONS, RunSpec
 from crystalrl.suites import classic
 from crystalrl.suites.square import SquareName
+from crystalrl.suites.tasks import Sequence as TaskSequence
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class Group:
     def key(self) -> str:
         """A hash of everything that could change the scores."""
         named = asdict(self)
+        if isinstance(self.spec.suite, TaskSequence):
+            named["spec"]["suite"] = self.spec.suite.values()
         for name, unset in _LATER.items():
             if named["spec"][name] == unset:
                 del named["spec"][name]
@@ -49,7 +53,16 @@ class Group:
     @property
     def steps(self) -> int:
         """Environment steps per lane."""
-        return len(self.lanes[0].stages) * self.spec.steps
+        return sum(self.stage_steps)
+
+    @cached_property
+    def stage_steps(self) -> tuple[int, ...]:
+        """Environment steps per lane of each stage, in training order; they are the same for all lanes."""
+        return stage_steps(self.spec, self.lanes[0].stages)
+
+    def begins(self, stage: int) -> int:
+        """Environment steps per lane before a stage."""
+        return sum(self.stage_steps[:stage])
 
 
 _LATER = {"budget_mb": 0.0, "order": 0, "orders": 1, "grid": "product"}
@@ -58,11 +71,13 @@ _LATER = {"budget_mb": 0.0, "order": 0, "orders": 1, "grid": "product"}
 
 def plan(rows: Mapping[str, RunSpec]) -> list[Group]:
     """Group the lanes of all rows by structure, in order of first appearance."""
-    members: dict[str, list[tuple[Lane, RunSpec]]] = {}
+    members: dict[tuple[str, tuple[int, ...]], list[tuple[Lane, RunSpec]]] = {}
     for name, spec in rows.items():
         for label, cell in spec.cells().items():
             lanes = _lanes(name, f"{name} {label}".strip(), cell)
-            members.setdefault(_structure(cell), []).extend((lane, cell) for lane in lanes)
+            structure = _structure(cell)
+            for lane in lanes:
+                members.setdefault((structure, stage_steps(cell, lane.stages)), []).append((lane, cell))
     return [_group(pairs) for pairs in members.values()]
 
 
@@ -73,7 +88,15 @@ def _lanes(method: str, cell: str, spec: RunSpec) -> list[Lane]:
     return [Lane(method, cell, seed, stages) for seed in spec.seeds]
 
 
-def stage_order(suite: str, order: int) -> tuple[int, ...]:
+def stage_steps(spec: RunSpec, stages: Sequence[int]) -> tuple[int, ...]:
+    """Environment steps of some stages."""
+    if isinstance(spec.suite, TaskSequence):
+        own = spec.suite.steps(spec.steps)
+        return tuple(own[stage] for stage in stages)
+    return (spec.steps,) * len(stages)
+
+
+def stage_order(suite: str | TaskSequence, order: int) -> tuple[int, ...]:
     """The stages of a suite in one of its orders: 0 is its own, the others are distinct permutations.
 
     Stages that redefine a task stay last, unpermuted.
@@ -91,8 +114,10 @@ def stage_order(suite: str, order: int) -> tuple[int, ...]:
     return (*found[order], *range(first, len(tasks)))
 
 
-def stage_tasks(suite: str) -> tuple[int, ...]:
+def stage_tasks(suite: str | TaskSequence) -> tuple[int, ...]:
     """Task id of every stage of a suite."""
+    if isinstance(suite, TaskSequence):
+        return suite.ids
     count = classic.stage_count(suite)
     return SquareName.parse(suite).tasks if count is None else tuple(range(count))
 

@@ -19,6 +19,7 @@ from crystalrl.params import CrystalParams
 from crystalrl.study.spec import RunSpec, unknown
 from crystalrl.suites import classic
 from crystalrl.suites.square import SquareName
+from crystalrl.suites.tasks import Sequence as TaskSequence
 
 Values = Mapping[str, Any]
 
@@ -227,8 +228,12 @@ def _check_settings(section: str, kind: Kind, preset: str, given: Values) -> Non
         raise ValueError(f"{section}: wanted values of the right type, got {given}") from error
 
 
-def check_suite(name: str) -> None:
-    """Raise if no suite has this name."""
+def check_suite(name: str | TaskSequence) -> None:
+    """Raise if no suite has this name. A sequence of tasks was checked at construction."""
+    if isinstance(name, TaskSequence):
+        return
+    if not isinstance(name, str):
+        raise ValueError(f"suite: wanted a name or a Sequence of tasks, got {name!r}")
     if classic.stage_count(name) is not None:
         return
     try:
@@ -241,11 +246,21 @@ def check_suite(name: str) -> None:
         raise ValueError(f"suite: wanted {', '.join(SUITES)}, got {name!r}{hint}") from None
 
 
-def has_boundaries(suite: str) -> bool:
+def has_boundaries(suite: str | TaskSequence) -> bool:
     """Whether a learner may know where one stage of a suite ends and the next begins."""
-    return not suite.startswith("drift-")
+    return isinstance(suite, TaskSequence) or not suite.startswith("drift-")
 
 
-def suite_note(name: str) -> str:
+def task_names(suite: str | TaskSequence) -> tuple[str, ...]:
+    """Names of a suite's stages; empty if they are all of one kind."""
+    return suite.names if isinstance(suite, TaskSequence) else classic.task_names(suite)
+
+
+def suite_note(name: str | TaskSequence) -> str:
     """What the tasks and the score of a suite are, in a sentence or two."""
+    if isinstance(name, TaskSequence):
+        scores = (
+            f"{t.name} ({'success' if t.success else f'return from {t.low:g} to {t.high:g}'})" for t in name.tasks
+        )
+        return f"Tasks and what their scores measure: {', '.join(scores)}."
     return SUITE_NOTES[re.split("[-:]", name)[0]]

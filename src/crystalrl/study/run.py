@@ -84,6 +84,8 @@ class Trainer:
         """int64[L, K]: the stages of every lane, in training order."""
         self.clock = torch.zeros((), device=device)
         """Environment steps since the start of the stage; without boundaries, since the start of the run."""
+        self.horizon = torch.zeros((), device=device)
+        """Environment steps over which exploration decreases in the current stage."""
         self.bounded = has_boundaries(spec.suite)
         """Whether agent and method may know where a stage begins and ends."""
         self.stage = self.step = 0
@@ -104,8 +106,12 @@ class Trainer:
         if stage and not self.bounded:
             return
         self.clock.zero_()
+        self._set_horizon(stage)
         self.world.reset(self.schedule[:, stage])
         self.method.task_start(self.agent, self.memory, stage)
+
+    def _set_horizon(self, stage: int) -> None:
+        self.horizon.fill_(max(self.spec.explore * self.group.stage_steps[stage], 1.0))
 
     def end(self, stage: int) -> None:
         """Tell the method that a stage is complete, if there are boundaries."""
@@ -131,7 +137,7 @@ class Trainer:
     def _act(self) -> None:
         """Choose the actions."""
         spec = self.spec
-        fallen = (1 - spec.epsilon) * self.clock / max(spec.explore * spec.steps, 1.0)
+        fallen = (1 - spec.epsilon) * self.clock / self.horizon
         action = self.agent.act(self.world.obs, (1 - fallen).clamp_min(spec.epsilon), self.world.context)
         self.action.copy_(action)
         self.clock += spec.envs
@@ -181,6 +187,7 @@ class Trainer:
         load_world(self.world, self.suite.capturable, parts["world"])
         self.clock.copy_(parts["run"]["clock"])
         self.stage, self.step = parts["run"]["at"].tolist()
+        self._set_horizon(min(self.stage, self.schedule.shape[1] - 1))
         self.failed.copy_(parts["run"].get("failed", self.failed))
         self.begun = True
 
@@ -259,16 +266,17 @@ def without_failed(score: Tensor, failed: Tensor) -> Tensor:
 
 def interact(trainer: Trainer, stage: int) -> Iterator[Progress]:
     """Step all environments until the stage is complete."""
-    spec, total = trainer.spec, trainer.group.steps
-    for step in range(trainer.step, spec.steps // spec.envs):
+    group, envs = trainer.group, trainer.spec.envs
+    begun, total = group.begins(stage), group.steps
+    for step in range(trainer.step, group.stage_steps[stage] // envs):
         trainer.collect()
         trainer.step = step + 1
-        yield Progress(stage, stage * spec.steps + (step + 1) * spec.envs, total)
+        yield Progress(stage, begun + (step + 1) * envs, total)
 
 
 def _curve_step(group: Group, event: Progress) -> int | None:
     """Steps into the stage if a point of the learning curve is due now, else None."""
     spec = group.spec
-    within = event.done - event.stage * spec.steps
-    every = max(spec.steps // spec.envs // spec.points, 1) * spec.envs
+    within = event.done - group.begins(event.stage)
+    every = max(group.stage_steps[event.stage] // spec.envs // spec.points, 1) * spec.envs
     return within if within % every == 0 and within // every <= spec.points else None

@@ -11,11 +11,21 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
+from crystalrl.suites.tasks import Sequence as TaskSequence
+
 try:
     import tyro
 except ModuleNotFoundError:  # only the command line needs it
     SEEDS: Any = None
+    SUITE: Any = None
 else:
+    SUITE = tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="SUITE",
+        instance_from_str=lambda words: words[0],
+        is_instance=lambda value: isinstance(value, str),
+        str_from_instance=lambda value: [value],
+    )
     SEEDS = tyro.constructors.PrimitiveConstructorSpec(
         nargs=1,
         metavar="FIRST:STOP,…",
@@ -51,7 +61,7 @@ def parse_seeds(text: str | int | Sequence[int]) -> tuple[int, ...]:
 class RunFields:
     """An experiment on one suite: agent, memory, method and seeds."""
 
-    suite: tyro.conf.Positional[str] = "nav-8"
+    suite: tyro.conf.Positional[Annotated[str | TaskSequence, SUITE]] = "nav-8"
     """Sequence of tasks, such as nav-8, reach-8, drift-10, cartpole-4, gym:HalfCheetah-v5; see `crystalrl list`."""
     agent: str = "dqn"
     """Agent, such as dqn or sac; see `crystalrl list`."""
@@ -124,6 +134,10 @@ class RunSpec(RunFields):
             raise ValueError(f"budget_mb: wanted a number ≥ 0, got {self.budget_mb!r}")
         if self.steps < self.envs:
             raise ValueError(f"steps: wanted at least one per environment ({self.envs}), got {self.steps}")
+        for task in self.suite.tasks if isinstance(self.suite, TaskSequence) else ():
+            if 0 < task.steps < self.envs:
+                wanted = f"wanted at least one per environment ({self.envs})"
+                raise ValueError(f"tasks.{task.name}.steps: {wanted}, got {task.steps}")
 
     def cells(self) -> dict[str, RunSpec]:
         """Everything to run: each variant in each order, under a label that tells them apart."""
@@ -179,10 +193,14 @@ def spec_from(values: Mapping[str, Any]) -> RunSpec:
 
 
 def spec_values(spec: RunSpec) -> dict[str, Any]:
-    """TOML values of a spec: the names, and everything that differs from the defaults."""
+    """TOML values of a spec: the names, and everything that differs from the defaults. User-defined tasks are left out:
+    they belong to the whole table.
+    """
     default = asdict(RunSpec())
     named = {"suite", "agent", "memory", "method", "seeds", "steps"}
     values = {name: value for name, value in asdict(spec).items() if name in named or value != default[name]}
+    if isinstance(spec.suite, TaskSequence):
+        del values["suite"]
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
@@ -195,16 +213,21 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def to_toml(values: Mapping[str, Any], path: str = "") -> str:
-    """Nested mappings of numbers, strings, booleans and lists as TOML."""
-    lines = [
-        f"{_key(k)} = {json.dumps(v, ensure_ascii=False)}" for k, v in values.items() if not isinstance(v, Mapping)
-    ]
+    """Nested mappings of numbers, strings, booleans, lists and lists of mappings as TOML."""
+    tables = {name: value for name, value in values.items() if isinstance(value, Mapping) or _are_tables(value)}
+    lines = [f"{_key(k)} = {json.dumps(v, ensure_ascii=False)}" for k, v in values.items() if k not in tables]
     parts = ["\n".join(lines)] if lines else []
-    for name, table in values.items():
+    for name, table in tables.items():
+        inner = f"{path}.{_key(name)}" if path else _key(name)
         if isinstance(table, Mapping):
-            inner = f"{path}.{_key(name)}" if path else _key(name)
             parts.append(f"[{inner}]\n{to_toml(table, inner)}")
+        else:
+            parts += [f"[[{inner}]]\n{to_toml(each, inner)}" for each in table]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def _are_tables(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, Mapping) for each in value)
 
 
 def _key(name: str) -> str:

@@ -84,8 +84,8 @@ class Store:
         """Whether the run with this key is stored."""
         return any((_place(self.folder, "scores") / f"part-{key}{suffix}").exists() for suffix in SUFFIXES)
 
-    def refuse_stored(self, lanes: Iterable[tuple[str, int]]) -> None:
-        """Raise if a readable part already holds any of these cells and seeds."""
+    def refuse_stored(self, lanes: Iterable[Held]) -> None:
+        """Raise if a readable part already holds any of these cells, seeds and stages."""
         held = _Holders()
         for path in _parts(self.folder, "scores").values():
             if path.suffix == ".npz" or has_parquet():
@@ -167,22 +167,27 @@ def _complete(table: str, columns: Columns) -> dict[str, Any]:
     return {name: _column(columns, name) for name in dict.fromkeys([*first, *columns])}
 
 
+Held = tuple[str, int, int]
+"""Cell, seed and stage. Learners from scratch train on one stage each, and those of a cell may be in several parts."""
+
+
 class _Holders:
-    """Which part holds which cell and seed. Invariant: no pair is held by two parts."""
+    """Which part holds which stage of which cell and seed. Invariant: none is held by two parts."""
 
     def __init__(self) -> None:
-        self.of: dict[tuple[str, int], Path] = {}
+        self.of: dict[Held, Path] = {}
 
     def add(self, path: Path, columns: Arrays) -> None:
         """Register what a part holds; raise if another part holds it, too."""
-        lanes = set(zip(columns["cell"].tolist(), columns["seed"].tolist(), strict=True))
+        lanes = set(zip(*(columns[name].tolist() for name in ("cell", "seed", "task")), strict=True))
         self.refuse(str(path), lanes)
         self.of.update(dict.fromkeys(lanes, path))
 
-    def refuse(self, what: str, lanes: set[tuple[str, int]]) -> None:
-        for cell, seed in sorted(lanes & set(self.of)):
+    def refuse(self, what: str, lanes: set[Held]) -> None:
+        for held in sorted(lanes & set(self.of)):
+            cell, seed, _ = held
             raise ValueError(
-                f"{what}: wanted each cell and seed once, got {cell!r}, seed {seed}, as in {self.of[cell, seed]}"
+                f"{what}: wanted each cell and seed once, got {cell!r}, seed {seed}, as in {self.of[held]}"
             )
 
 

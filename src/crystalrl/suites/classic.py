@@ -17,13 +17,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 import torch
 
 from crystalrl.random import Stream, Streams
-from crystalrl.suites.base import Shape
-from crystalrl.suites.gym import GymSuite, Sizes, Task
-from crystalrl.suites.worker import make
+from crystalrl.suites.gym import GymSuite
+from crystalrl.suites.sizes import Sizes, largest, sizes_of
+from crystalrl.suites.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,11 @@ def suite(name: str, seeds: Sequence[int], device: torch.device | str = "cpu") -
         return GymSuite([stages] * len(seeds), largest([f.sizes for f in families]), seeds, device)
     if name.startswith(GYM):
         only = name.removeprefix(GYM)
-        return GymSuite([[Task(only, only)]] * len(seeds), sizes_of(only), seeds, device)
+        task = Task(only, only)
+        try:
+            return GymSuite([[task]] * len(seeds), sizes_of(task), seeds, device)
+        except ValueError as error:
+            raise ValueError(f"suite: {only}: {error}") from error
     if name.startswith("minatar-"):
         only = name.removeprefix("minatar-")
         if only in GAMES:
@@ -138,23 +141,3 @@ def check_id(name: str) -> None:
         gymnasium.spec(name)
     except (gymnasium.error.Error, ModuleNotFoundError) as error:
         raise ValueError(f"suite: wanted an id that Gymnasium knows, got {GYM}{name}: {error}") from error
-
-
-def sizes_of(name: str) -> Sizes:
-    """Sizes of a Gymnasium environment."""
-    env = make({"make": name, "options": {}})
-    seen, action = env.observation_space, env.action_space
-    env.close()
-    if seen.shape is None or len(seen.shape) not in (1, 3):
-        raise ValueError(f"suite: wanted vectors or frames (H, W, C) as observations, got {seen} of {name}")
-    kind = torch.uint8 if seen.dtype == np.uint8 else torch.float32
-    return Sizes(tuple(seen.shape), int(action.n) if hasattr(action, "n") else tuple(action.shape), kind)
-
-
-def largest(sizes: Sequence[Sizes]) -> Sizes:
-    """The smallest sizes that fit all tasks; a box if any task has one."""
-    obs: Shape = tuple(max(each) for each in zip(*(size.obs for size in sizes), strict=True))
-    boxes = [size.action for size in sizes if not isinstance(size.action, int)]
-    if boxes:
-        return Sizes(obs, tuple(max(each) for each in zip(*boxes, strict=True)))
-    return Sizes(obs, max(size.action for size in sizes if isinstance(size.action, int)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,6 +12,8 @@ from torch import Tensor
 from crystalrl.backends.splitmix import mix_int
 from crystalrl.random import Stream
 from crystalrl.suites.base import Policy, Shape
+from crystalrl.suites.sizes import Sizes
+from crystalrl.suites.tasks import Task
 from crystalrl.suites.worker import Request
 from crystalrl.suites.workers import Incident, Pool
 from crystalrl.types import Transition
@@ -21,39 +22,9 @@ SENT = ("shown", "after", "reward", "terminated", "truncated")
 """Shared arrays that make up a transition."""
 
 
-@dataclass(frozen=True)
-class Task:
-    """One environment. The score of an episode is (return − low) / (high − low), or 1 for a success."""
-
-    name: str
-    make: str
-    """A registered Gymnasium id, `minatar:GAME`, or `module:function`."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Keyword arguments of the constructor."""
-    physics: Mapping[str, float] = field(default_factory=dict)
-    """Attributes to set in the environment."""
-    flip: bool = False
-    """Whether actions are mirrored."""
-    low: float = 0.0
-    high: float = 1.0
-    success: bool = False
-    """Whether the score is the success that `info` reports, instead of the return."""
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Sizes that fit all tasks of a suite. Smaller observations are padded with zeros. Discrete actions beyond a task's
-    own wrap around; surplus dimensions of a box are ignored. If a task has discrete actions and the suite a box, equal
-    intervals of the box's first dimension select the action.
-    """
-
-    obs: Shape
-    action: int | Shape
-    obs_dtype: torch.dtype = torch.float32
-
-
 class GymSuite:
-    """Stages through Gymnasium. `stages[l][k]` is the task of lane l in stage k; ids[k] its id.
+    """Stages through Gymnasium. `stages[l][k]` is the task of lane l in stage k; ids[k] its id, k itself
+    if none are given.
 
     A visible task id is the context of transitions; vector observations also end with its one-hot code. Environments
     step in this process, or in CRYSTALRL_WORKERS worker processes; results are the same.
@@ -69,12 +40,15 @@ class GymSuite:
         device: torch.device | str = "cpu",
         visible: bool = True,
         workers: int | None = None,
+        ids: Sequence[int] | None = None,
     ) -> None:
         self.stages, self.sizes, self.seeds, self.device = stages, sizes, list(seeds), torch.device(device)
-        self.tasks = tuple(range(len(stages[0])))
-        self.context = visible and len(self.tasks) > 1
+        self.tasks = tuple(range(len(stages[0])) if ids is None else ids)
+        self.count = len(set(self.tasks))
+        """Number of tasks; there are more stages if tasks come again."""
+        self.context = visible and self.count > 1
         self.coded = self.context and len(sizes.obs) == 1
-        self.obs = (sizes.obs[0] + len(self.tasks),) if self.coded else sizes.obs
+        self.obs = (sizes.obs[0] + self.count,) if self.coded else sizes.obs
         self.action, self.obs_dtype = sizes.action, sizes.obs_dtype
         self.lost: set[int] = set()
         """Lanes that have ended because an environment failed, while training or while scoring."""
@@ -111,7 +85,8 @@ class GymWorld:
         self.host = {name: self._whole(name) for name in self.pool.arrays if name not in ("at", "action")}
         """The shared arrays as tensors [L, E, …]."""
         self._sent = {name: _Sent(whole, suite.device) for name, whole in self.host.items() if name in SENT}
-        self._code = torch.zeros(self.lanes, envs, len(self.suite.tasks), dtype=sizes.obs_dtype, device=suite.device)
+        self._ids = torch.tensor(suite.tasks)
+        self._code = torch.zeros(self.lanes, envs, suite.count, dtype=sizes.obs_dtype, device=suite.device)
         self.obs, self._before, self._after = (
             torch.zeros(self.lanes, envs, *suite.obs, dtype=sizes.obs_dtype, device=suite.device) for _ in range(3)
         )
@@ -134,9 +109,10 @@ class GymWorld:
         if self.obs.is_cuda:
             torch.cuda.current_stream(self.obs.device).synchronize()
         self.stage.copy_(stage)
+        task = self._ids[self.stage]
         if self.context is not None:
-            self.context.copy_(self.stage)
-        self._code.copy_(torch.nn.functional.one_hot(self.stage, len(self.suite.tasks)))
+            self.context.copy_(task)
+        self._code.copy_(torch.nn.functional.one_hot(task, self.suite.count))
         self.pool.arrays["idle"][:] = False
 
     def _request(self, row: int, episode: int = 0, actions: Sequence[Any] = ()) -> Request:

@@ -10,7 +10,7 @@ import json
 import mmap
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -58,6 +58,10 @@ class BadData(ValueError):
     """An environment returned a reward or an observation that cannot be learnt from."""
 
 
+class BadWrapper(ValueError):
+    """A wrapper of a task does not exist or failed."""
+
+
 class Slots:
     """The environments of some rows of the arrays.
 
@@ -85,13 +89,12 @@ class Slots:
 
     def _begin(self, request: Request) -> None:
         row, task = request["row"], request["task"]
-        key = (row, json.dumps([task["make"], task["options"]]))
+        key = _key(request)
         self.arrays["age"][row] = 0
         if key not in self.made:
             self.made[key] = make(task)
         env = self.made[key]
-        for name, value in task["physics"].items():
-            setattr(env.unwrapped, name, value)
+        set_physics(env, task["physics"])
         self.now[row] = (env, request)
         self.arrays["episode"][row] = request["episode"]
         self._reset(row)
@@ -123,7 +126,7 @@ class Slots:
     def _step(self, row: int) -> None:
         env, _ = self.now[row]
         obs, reward, terminated, truncated, info = env.step(self._native(row, self.arrays["action"][row]))
-        arrays, seen, earned = self.arrays, self._seen(row, obs), _finite("reward", reward)
+        arrays, seen, earned = self.arrays, checked_observation(env, obs), finite("reward", reward)
         _pad(arrays["after"][row], seen)
         arrays["reward"][row], arrays["terminated"][row], arrays["truncated"][row] = earned, terminated, truncated
         arrays["success"][row] = bool(info.get("success", info.get("is_success", False)))
@@ -137,7 +140,7 @@ class Slots:
         """Replace an environment that failed; its episode is truncated and its last step has no effect."""
         truncate(self.arrays, row)
         request = self.now[row][1]
-        del self.made[row, json.dumps([request["task"]["make"], request["task"]["options"]])]
+        del self.made[_key(request)]
         return self.begin([{**request, "episode": int(self.arrays["episode"][row]), "actions": []}])
 
     def _reset(self, row: int) -> None:
@@ -146,28 +149,38 @@ class Slots:
         self._show(row, env.reset(seed=reset_seed(request["seed"], int(self.arrays["episode"][row])))[0])
 
     def _show(self, row: int, obs: Any) -> None:
-        _pad(self.arrays["shown"][row], self._seen(row, obs))
-
-    def _seen(self, row: int, obs: Any) -> NDArray[Any]:
-        """An observation as an array, of the environment's own shape."""
-        value = np.asarray(obs)
-        wanted = getattr(getattr(self.now[row][0], "observation_space", None), "shape", None)
-        if wanted is not None and value.shape != tuple(wanted):
-            raise BadData(f"observation: wanted the shape {tuple(wanted)}, got {value.shape}")
-        return _finite("observation", value) if value.dtype.kind == "f" else value
+        _pad(self.arrays["shown"][row], checked_observation(self.now[row][0], obs))
 
     def _native(self, row: int, action: NDArray[Any]) -> Any:
-        """The environment's own action for an action of the suite, which may have more actions (they wrap around) and
-        may mirror them. If the suite has a box, equal intervals of its first number select a discrete action.
-        """
         env, request = self.now[row]
-        space = env.action_space
-        if hasattr(space, "n"):
-            count = int(space.n)
-            choice = int(action) % count if not action.shape else min(int((action[0] + 1) / 2 * count), count - 1)
-            return count - 1 - choice if request["task"]["flip"] else choice
-        own = action[: space.shape[0]] * (-1.0 if request["task"]["flip"] else 1.0)
-        return (space.low + (own + 1) / 2 * (space.high - space.low)).astype(space.dtype)
+        return native_action(env.action_space, action, request["task"]["flip"])
+
+
+def checked_observation(env: Any, obs: Any) -> NDArray[Any]:
+    """An observation as an array of the environment's own shape, with finite numbers."""
+    value = np.asarray(obs)
+    wanted = getattr(getattr(env, "observation_space", None), "shape", None)
+    if wanted is not None and value.shape != tuple(wanted):
+        raise BadData(f"observation: wanted the shape {tuple(wanted)}, got {value.shape}")
+    return finite("observation", value) if value.dtype.kind == "f" else value
+
+
+def native_action(space: Any, action: NDArray[Any], flip: bool) -> Any:
+    """The environment's own action for an action of the suite, which may have more actions (they wrap around) and may
+    mirror them. If the suite has a box, equal intervals of its first number select a discrete action.
+    """
+    if hasattr(space, "n"):
+        count = int(space.n)
+        choice = int(action) % count if not action.shape else min(int((action[0] + 1) / 2 * count), count - 1)
+        return int(getattr(space, "start", 0)) + (count - 1 - choice if flip else choice)
+    own = action[: space.shape[0]] * (-1.0 if flip else 1.0)
+    return (space.low + (own + 1) / 2 * (space.high - space.low)).astype(space.dtype)
+
+
+def _key(request: Request) -> tuple[int, str]:
+    """What an environment may be used for again: tasks that set the same attributes, so that none is left over."""
+    row, task = request["row"], request["task"]
+    return row, json.dumps([task["make"], task["options"], task["wrappers"], sorted(task["physics"])])
 
 
 def truncate(arrays: Arrays, row: int) -> None:
@@ -178,7 +191,7 @@ def truncate(arrays: Arrays, row: int) -> None:
     arrays["episode"][row] += 1
 
 
-def _finite(name: str, value: Any) -> NDArray[Any]:
+def finite(name: str, value: Any) -> NDArray[Any]:
     """Numbers as float32, if they are finite."""
     with np.errstate(over="ignore"):
         kept = np.asarray(value, np.float32)
@@ -232,16 +245,41 @@ class MinAtar:
 
 
 def make(task: Mapping[str, Any]) -> Any:
-    """Create the environment of a task: `minatar:GAME`, `module:function`, or a registered Gymnasium id."""
-    kind, colon, name = task["make"].partition(":")
+    """The environment of a task, wrapped: `minatar:GAME`, `module:function`, or a registered Gymnasium id."""
+    env = _made(task["make"], task["options"])
+    for wrapper in task["wrappers"]:
+        try:
+            env = _named(wrapper)(env)
+        except Exception as error:
+            raise BadWrapper(
+                f"wrappers: wanted {wrapper} around the environment, got {type(error).__name__}: {error}"
+            ) from error
+    return env
+
+
+def _made(name: str, options: Mapping[str, Any]) -> Any:
+    kind, colon, rest = name.partition(":")
     if colon and kind == "minatar":
-        return MinAtar(name, **task["options"])
-    if colon:
-        function: Callable[..., Any] = getattr(import_module(kind), name)
-        return function(**task["options"])
+        return MinAtar(rest, **options)
+    if colon and rest.isidentifier():
+        return _named(name)(**options)
     import gymnasium
 
-    return gymnasium.make(task["make"], **task["options"])
+    return gymnasium.make(name, **options)
+
+
+def _named(place: str) -> Any:
+    """What `module:name` names."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def set_physics(env: Any, physics: Mapping[str, float]) -> None:
+    """Set attributes of an environment; it must have them."""
+    for name, value in physics.items():
+        if not hasattr(env.unwrapped, name):
+            raise ValueError(f"physics.{name}: wanted an attribute of {type(env.unwrapped).__name__}, got none")
+        setattr(env.unwrapped, name, value)
 
 
 def serve(fd: int, layout: Layout) -> None:

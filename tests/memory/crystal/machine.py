@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import copy
-import tempfile
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, load_memory
 from tests.experience import assert_close, random_step, stacked
+from tests.memory.crystal.rounding import rounded_by
+from tests.memory.twin_machine import TwinMachine
 from tests.reference import Step
 from tests.reference_crystal.item import Item
 from tests.reference_crystal.twin import CrystalTwin
@@ -25,7 +25,6 @@ SEED = 3
 PHASES = ("liquid", "glass", "crystal")
 COLUMNS = ("c", "held", "utility", "error", "interference", "streak", "birth")
 """Columns of a ledger that are compared."""
-IN_MEMORY = Path("/dev/shm")  # where syncing a file costs nothing
 PER_LANE = {"alpha": (0.2, 0.5, 0.9), "sigma": (0.0, 0.1, 0.3), "beta": (0.05, 0.02, 0.1)}
 
 
@@ -49,31 +48,19 @@ def critic(theta: float) -> Any:
     return evaluate, judge
 
 
-class Machine(RuleBasedStateMachine):
+class Machine(TwinMachine):
     """Subclasses say which parameters, lanes, environments and steps."""
 
     params: CrystalParams
-    lanes: int | None
-    envs: int
-    n_step: int
     per_lane: bool
-    device = "cpu"
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None)
-        self.file = Path(self.folder.name) / "memory"
-        self.saved: Any = None
-        self.outstanding: list[tuple[Batch, list[Any]]] = []
-        """Batches not yet updated, each with its ticket of every twin."""
         self.steps = 0
-
-    def teardown(self) -> None:
-        self.folder.cleanup()
 
     @initialize(extra=st.integers(0, 16), context=st.booleans())
     def build(self, extra: int, context: bool) -> None:
-        self.context, self.width = context, self.lanes or 1
+        self.context = context
         params = replace(self.params, **PER_LANE) if self.per_lane else self.params
         capacity = 3 * self.envs * self.n_step + 6 + extra
         anchor: dict[str, tuple[int, ...]] = {"q": (2,), "policy": ()} if params.uses_anchors else {}
@@ -87,13 +74,6 @@ class Machine(RuleBasedStateMachine):
             one = replace(params, **mine)
             kappa = dict.fromkeys(anchor, one.kappa)
             self.twins.append(CrystalTwin(capacity, SEED + lane, one, kappa, self.envs, self.n_step, 0.9))
-
-    def outer(self, rows: Any) -> Any:
-        return rows if self.lanes is not None else rows[0]
-
-    def rows(self, data: st.DataObject, values: st.SearchStrategy[Any]) -> list[list[Any]]:
-        one = st.lists(values, min_size=self.envs, max_size=self.envs)
-        return data.draw(st.lists(one, min_size=self.width, max_size=self.width))
 
     @rule(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 10), masked=st.booleans(), data=st.data())
     def add(self, seed: int, count: int, masked: bool, data: st.DataObject) -> None:
@@ -210,9 +190,9 @@ class Machine(RuleBasedStateMachine):
         assert self.memory.due == (whole or some)
         evaluate, judge = critic(theta)
         report = self.memory.consolidate(evaluate)
-        for twin in self.twins:
+        for lane, twin in enumerate(self.twins):
             if twin.ended or not some:
-                twin.consolidate(judge)
+                twin.consolidate(judge, rounded_by(self.memory.ledger, lane))
         self.steps = self.steps if some else 0
         assert report.values["crystal"].tolist() == [
             sum(e.phase == "crystal" for e in twin.slots.values()) for twin in self.twins
@@ -283,18 +263,10 @@ class Machine(RuleBasedStateMachine):
         self.compare_anchors(lane, {slot: item for slot, item in zip(slots, items, strict=True) if item.evaluated})
 
     def compare_anchors(self, lane: int, items: dict[int, Item]) -> None:
-        """How far an anchor follows depends on c's sixth root: tiny c, known to 1e-5, say little."""
-        atol = np.array([1e-4 if item.c > 0.01 else 0.05 for item in items.values()])
+        """Then go on from the same numbers: rounding must not add up over a long life."""
         at = torch.tensor(list(items), dtype=torch.int64, device=self.device)
         for name, anchor in self.memory.anchors.items() if items else ():
-            wanted = np.array([item.anchors[name] for item in items.values()])
-            within = atol.reshape(-1, *[1] * (wanted.ndim - 1))
-            assert_close(anchor[lane, at], wanted, rtol=1e-3, atol=within, name=f"anchor {name}")
-
-    def compare_slots(self, got: torch.Tensor, wanted: list[list[list[int]]]) -> None:
-        array = torch.tensor(wanted)
-        if self.n_step == 1:
-            array = array[..., 0]
-        if self.lanes is None:
-            array = array[0, 0] if self.envs == 1 else array[0]
-        assert got.tolist() == array.tolist()
+            held, wanted = anchor[lane, at], np.array([item.anchors[name] for item in items.values()])
+            assert_close(held, wanted, rtol=1e-5, atol=1e-5, name=f"anchor {name}")
+            for item, mine in zip(items.values(), held.cpu().numpy(), strict=True):
+                item.anchors[name] = mine

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test as run_machine
 
-from crystalrl import CrystalParams
+from crystalrl import CrystalMemory, CrystalParams
 from tests.conftest import computing_with
 from tests.memory.crystal.machine import Machine
+from tests.memory.crystal.rounding import rounded_by
 
 FAST = {"sigma": 0.1, "Z": 5.0, "k": 3}
 CASES: dict[str, CrystalParams] = {
@@ -79,6 +81,21 @@ def test_without_numba_memory_agrees_with_its_twin_too() -> None:
     with computing_with("numpy"):
         run("anchored", None, envs=2, examples=4)
         run("paper", 3, examples=4)
+
+
+@pytest.mark.parametrize(("column", "change"), [("utility", 3e-6), ("c", 3e-4)])
+def test_a_twin_goes_on_from_the_numbers_of_a_memory_only_if_they_are_its_own(column: str, change: float) -> None:
+    """c of a Beta step is bounded relative to c, so that 0 is not taken for a tiny number."""
+    ledger = CrystalMemory(4, obs=(1,), action=2, params=CASES["default"]).ledger
+    values = getattr(ledger, column)
+    values[0] = torch.tensor([0.5, 0.5 * (1 + 2**-23), 0.5 * (1 + change), 0.0])
+    rounded = rounded_by(ledger, 0)
+    assert [rounded(column, slot, 0.5) for slot in (0, 1)] == [0.5, 0.5 * (1 + 2**-23)]
+    for slot in (2, 3):
+        with pytest.raises(AssertionError, match=f"{column} of slot {slot}: wanted 0.5"):
+            rounded(column, slot, 0.5)
+    with pytest.raises(AssertionError, match="wanted 1e-13"):
+        rounded_by(ledger, 0)("c", 3, 1e-13)
 
 
 @pytest.mark.slow

@@ -132,8 +132,14 @@ def assert_same_life(one: list[Any], other: list[Any]) -> None:
             assert all(torch.equal(a[name].nan_to_num(-1), b[name].nan_to_num(-1)) for name in a)
 
 
-@pytest.mark.parametrize("fresh", [False, True])
-@pytest.mark.parametrize("preset", list(PRESETS))
+@pytest.mark.parametrize(
+    ("preset", "fresh"),
+    [
+        *((preset, False) for preset in PRESETS),
+        ("anchored", True),
+        *(pytest.param(preset, True, marks=pytest.mark.slow) for preset in ("default", "paper")),
+    ],
+)
 def test_the_next_thousand_batches_and_consolidations_are_the_same(preset: str, fresh: bool, tmp_path: Path) -> None:
     memory = built(PRESETS[preset])
     live(memory, 0, 137, 10)

@@ -56,7 +56,7 @@ def test_lists_that_all_query_an_exact_index_are_the_exact_neighbours() -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("index", ["ivf", "brute"])
+@pytest.mark.parametrize("index", ["ivf", pytest.param("brute", marks=pytest.mark.slow)])
 def test_recall_stays_high_when_experiences_come_and_go(index: str) -> None:
     """A fifth of the memory is replaced over and over, 2 % at a time; few lists are renewed."""
     memory = memory_of(3000, time_unit=60)

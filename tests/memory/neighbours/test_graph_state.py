@@ -15,7 +15,9 @@ pytest.importorskip("faiss")
 
 
 @pytest.mark.usefixtures("narrow")
-@pytest.mark.parametrize("kind", ["plain", "features", "box actions", "half precision"])
+@pytest.mark.parametrize(
+    "kind", ["plain", "box actions", *(pytest.param(k, marks=pytest.mark.slow) for k in ("features", "half precision"))]
+)
 def test_lists_are_saved_so_that_a_loaded_memory_goes_on_the_same(kind: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {
         "plain": {},

@@ -16,7 +16,9 @@ pytest.importorskip("faiss")
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("case", ["anchored", "paper", "default", "every episode, anchored, slices"])
+@pytest.mark.parametrize(
+    "case", ["anchored", "paper", pytest.param("default", marks=pytest.mark.slow), "every episode, anchored, slices"]
+)
 def test_a_lane_equals_its_seed_alone(case: str) -> None:
     together = life(built(CASES[case], 3, 5, 2), None, 2)
     for lane in range(3):

@@ -28,3 +28,20 @@ def test_states_of_many_dimensions_are_compared_by_their_projection() -> None:
     projected = memory.features.states(memory.arena.unpack(memory.arena.rows)["obs"])
     assert torch.equal(states.copies["obs"][0, stored], projected[0, stored])
     assert states.size == 32
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("action", [4, (2,)])
+def test_a_memory_with_lists_that_was_cleared_can_be_consolidated(action: int | tuple[int, ...]) -> None:
+    memory = CrystalMemory(40, obs=(3,), action=action, seed=0, envs=10)
+    rng = np.random.default_rng(0)
+    acted = rng.integers(0, 4, 10) if isinstance(action, int) else rng.normal(size=(10, *action)).astype(np.float32)
+    for _ in range(6):
+        seen, follows = rng.normal(size=(2, 10, 3)).astype(np.float32)
+        memory.add(Transition(seen, acted, rng.normal(size=10), follows, np.zeros(10, bool)))
+    memory.consolidate(lambda batch: batch.reward)
+    graph_of(memory)
+    memory.clear()
+    memory.consolidate(lambda batch: batch.reward)
+    assert len(memory) == 0
+    memory.check()

@@ -125,3 +125,17 @@ def test_shapes_and_dtypes_of_fields_become_arguments_of_a_memory() -> None:
         "obs_dtype": torch.float32,
         "action": 6,
     }
+
+
+def test_frames_are_not_stored_once_in_another_librarys_storage() -> None:
+    arena = ExternalArena(SLOTS, lambda slots: experiences(0, len(slots)))
+    with pytest.raises(ValueError, match=r"^stack: wanted None, because another library stores the experiences, got 2"):
+        CrystalMemory(SLOTS, obs=(2, 3), action=2, stack=2, arena=arena)
+
+
+def test_rows_of_a_lane_and_fields_of_the_first_slots_are_those_of_the_library() -> None:
+    library = Library()
+    arena = library.memory.arena
+    assert arena.read_lane(0, torch.tensor([3, 1])).tolist() == [[3], [1]]
+    assert torch.equal(arena.fields(4)["obs"], library.columns["obs"][None, :4])
+    assert arena.fields()["reward"].shape == (1, SLOTS)

@@ -204,6 +204,7 @@ print(number, interrupted)
 """
 
 
+@pytest.mark.slow  # tests/chaos has ten kills in the fast suite
 def test_a_file_survives_twenty_kills_during_save(tmp_path: Path) -> None:
     done = python(KILLED, str(tmp_path / "m"), "20")
     assert done.returncode == 0, done.stderr

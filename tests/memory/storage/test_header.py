@@ -17,6 +17,7 @@ from crystalrl import CheckpointError, CrystalMemory, CrystalParams, Prioritized
 from crystalrl.memory import ReplayMemory, load_memory
 from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.header import DEEPEST, parse, refuse_sparse, short, understand
+from crystalrl.memory.storage.spec import StorageSpec, storage_to_json
 from tests.experience import SMALL, assert_same_state, feed
 
 
@@ -162,3 +163,19 @@ def test_small_files_that_claim_to_be_large_take_no_memory(tmp_path: Path) -> No
     grown = {name: int(kilobytes) - 2 * int(size) for name, kilobytes, size in map(str.split, done.stdout.splitlines())}
     assert len(grown) == len(MEMORIES) * len(claims) + 3
     assert max(grown.values()) < 64 << 10, grown
+
+
+def test_frames_stored_once_count_in_what_a_file_claims() -> None:
+    spec = StorageSpec(10**6, obs=(4, 84, 84), obs_dtype=torch.uint8, action=4, stack=4)
+    header = {"kind": "UniformMemory", "structure": storage_to_json(spec), "params": {}}
+    state = {"streams.seeds": torch.zeros(1, dtype=torch.int64)}
+    with pytest.raises(CheckpointError, match=r"got one of 7.33 GB and hardly anything in the file"):
+        refuse_sparse(understand(header, state), state)
+
+
+@pytest.mark.parametrize("stack", [0, True, "4", 3, 2.0])
+def test_a_stack_that_makes_no_sense_is_refused(stack: Any) -> None:
+    spec = StorageSpec(10, obs=(4, 2), action=4, stack=4)
+    header = {"kind": "UniformMemory", "structure": {**storage_to_json(spec), "stack": stack}, "params": {}}
+    with pytest.raises(CheckpointError, match="header: wanted the structure of a memory"):
+        understand(header, {"streams.seeds": torch.zeros(1, dtype=torch.int64)})

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crystalrl import Transition, UniformMemory
-from crystalrl.memory.storage.layout import WORD, Layout
+from crystalrl.memory.storage.layout import WORD, Layout, stored_layout
 from crystalrl.memory.storage.spec import StorageSpec
 from tests.memory.storage.structures import DTYPES, actions, parts, spec_of
 
@@ -74,3 +74,13 @@ def test_what_must_be_finite_is_every_float_and_nothing_else() -> None:
         seen = sum(int((span != 0).sum()) for span in spans)
         assert seen == (2 * view.size if view.dtype.kind == "f" else 0), name
         view[...] = 0
+
+
+def test_stored_rows_hold_numbers_of_frames_instead_of_pixels() -> None:
+    whole = StorageSpec(10, obs=(4, 84, 84), obs_dtype=torch.uint8, action=2)
+    assert stored_layout(whole).fields == Layout(whole).fields
+    stored = stored_layout(StorageSpec(10, obs=(4, 84, 84), obs_dtype=torch.uint8, action=2, stack=4))
+    first, last = stored.fields["obs"], stored.fields["next_obs"]
+    assert (first.shape, first.dtype) == (last.shape, last.dtype) == ((4,), torch.int32)
+    assert last.begin == first.begin + 4
+    assert stored.words == 7

@@ -51,6 +51,18 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "too few seeds": ({"lanes": 3, "seed": [1, 2]}, "^seed: wanted one integer, or 3 integers .*got 2"),
     "negative seed": ({"seed": -1}, "^seed: wanted integers ≥ 0"),
     "seed beyond 63 bits": ({"seed": 2**63}, "^seed: wanted integers"),
+    "a stack of no frames": ({"stack": 0}, "^stack: wanted a whole number ≥ 1, got 0"),
+    "a stack True": ({"stack": True}, "^stack: wanted a whole number ≥ 1, got True"),
+    "a stack of another length": (
+        {"obs": (4, 8, 8), "stack": 3},
+        r"^stack: wanted observations whose first axis is a multiple of 3, got the shape \(4, 8, 8\)",
+    ),
+    "a stack of a number": ({"obs": (), "stack": 1}, r"^stack: wanted observations .*got the shape \(\)"),
+    "a stack of dict observations": (
+        {"obs": {"a": (4, 2)}, "stack": 4},
+        r"^stack: wanted one box observation, got a dict of \['a'\]",
+    ),
+    "a stack on a GPU": ({"stack": 2, "device": "cuda"}, r"^stack: wanted a memory on CPU .*got device cuda"),
 }
 
 
@@ -66,6 +78,12 @@ def test_a_memory_that_makes_no_sense_is_not_built(kind: type[ReplayMemory], nam
 def test_structure_survives_json(kinds: dict[str, Any], action: Any, action_dtype: torch.dtype, context: bool) -> None:
     spec = spec_of(kinds, action, action_dtype, context)
     assert StorageSpec(**storage_from_json(storage_to_json(spec))) == spec
+
+
+def test_a_stack_is_in_the_structure_only_if_there_is_one() -> None:
+    spec = StorageSpec(10, obs=(4, 2), action=2, stack=4)
+    assert StorageSpec(**storage_from_json(storage_to_json(spec))) == spec
+    assert "stack" not in storage_to_json(StorageSpec(10, obs=(4, 2), action=2))
 
 
 ONE = spaces.Discrete(3)
@@ -181,3 +199,14 @@ def test_options_beside_spaces_are_honoured() -> None:
     )
     assert memory.spec.obs_dtype == torch.float64
     assert (memory.lanes, memory.spec.envs, memory.spec.gamma) == (2, 3, 0.5)
+
+
+def test_a_stack_may_be_given_beside_spaces() -> None:
+    memory = UniformMemory.from_spaces(spaces.Box(0, 255, (4, 6, 6), np.uint8), ONE, 10, stack=4)
+    stack = np.arange(144, dtype=np.uint8).reshape(4, 6, 6)
+    memory.add(Transition(stack, 1, 0.0, stack[::-1], False))
+    batch = memory.sample(1)
+    assert np.array_equal(batch.obs[0], stack)
+    assert np.array_equal(batch.next_obs[0], stack[::-1])
+    whole = UniformMemory.from_spaces(spaces.Box(0, 255, (4, 6, 6), np.uint8), ONE, 10)
+    assert memory.nbytes < whole.nbytes

@@ -16,7 +16,7 @@ from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 from crystalrl.integrations._common import consolidate
 from crystalrl.integrations.sb3.adapters import Adapter, ErrorKind, adapter_for
 from crystalrl.integrations.sb3.checks import NO_HER, refuse_model, refuse_options, warn_if_slow
-from crystalrl.integrations.sb3.contents import Contents
+from crystalrl.integrations.sb3.contents import Contents, normalised
 from crystalrl.integrations.sb3.hooks import Hooks
 from crystalrl.memory import Consolidation, CrystalMemory, PrioritizedMemory, ReplayMemory, load_memory
 from crystalrl.memory.storage.spec import from_spaces
@@ -30,8 +30,9 @@ class MemoryReplayBuffer(Contents):
     stores depends on the algorithm. Until then the buffer is empty and rejects experiences.
 
     Options in addition to those of SB3's own buffer: `n_steps` and `gamma` (n-step returns, as in SB3's
-    NStepReplayBuffer; None: the model's) and `seed` (None: drawn from NumPy's generator, which SB3 seeds with the
-    model's seed).
+    NStepReplayBuffer; None: the model's), `seed` (None: drawn from NumPy's generator, which SB3 seeds with the model's
+    seed) and `stack` (frames in an image, channels first, as `VecFrameStack` and SB3's transposition give it; each is
+    stored once; None: observations are stored whole).
     """
 
     kind: ClassVar[type[ReplayMemory]]
@@ -41,6 +42,7 @@ class MemoryReplayBuffer(Contents):
     memory: ReplayMemory | None = None
     hooks: Hooks | None = None
     adapter: Adapter | None = None
+    stack: int | None = None
 
     def __init__(
         self,
@@ -55,13 +57,14 @@ class MemoryReplayBuffer(Contents):
         n_steps: int | None = None,
         gamma: float | None = None,
         seed: int | None = None,
+        stack: int | None = None,
         **unknown: Any,
     ) -> None:
         refuse_options(type(self), optimize_memory_usage, unknown)
         BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
         del self.pos, self.full  # read from the memory instead
         self.optimize_memory_usage, self.handle_timeout_termination = False, handle_timeout_termination
-        self.n_steps, self.gamma = n_steps, gamma
+        self.n_steps, self.gamma, self.stack = n_steps, gamma, stack
         self.seed = int(np.random.randint(2**31)) if seed is None else seed  # noqa: NPY002 - the generator SB3 seeds
         self._updates = 0
 
@@ -105,7 +108,7 @@ class MemoryReplayBuffer(Contents):
             options["action"] = (self.action_dim,)
         if self.n_steps is not None:
             options |= {"n_step": self.n_steps, "gamma": self.gamma if self.n_steps > 1 else 1.0}
-        return {**options, "envs": self.n_envs, "seed": self.seed, "deliver": self.device}
+        return {**options, "envs": self.n_envs, "seed": self.seed, "deliver": self.device, "stack": self.stack}
 
     @property
     def built_memory(self) -> ReplayMemory:
@@ -181,9 +184,9 @@ class MemoryReplayBuffer(Contents):
         obs: Any = batch.obs
         next_obs: Any = batch.next_obs
         if env is not None:
-            obs, next_obs = _normalise(obs, env), _normalise(next_obs, env)
-            normalised = env.normalize_reward(reward.cpu().numpy()).astype(np.float32)
-            reward = torch.as_tensor(normalised, device=reward.device)
+            obs, next_obs = normalised(obs, env), normalised(next_obs, env)
+            scaled = env.normalize_reward(reward.cpu().numpy()).astype(np.float32)
+            reward = torch.as_tensor(scaled, device=reward.device)
         if self.n_steps == 1:
             return ReplayBufferSamples(obs, action, next_obs, 1 - discount, reward)
         return ReplayBufferSamples(obs, action, next_obs, (discount == 0).float(), reward, discount)
@@ -204,7 +207,7 @@ class MemoryReplayBuffer(Contents):
         """Continue from a file of `save`, with the parameters stored in it."""
         memory = load_memory(path)
         wanted = self._storage() | {"capacity": self.buffer_size}
-        for name in ("capacity", "obs", "action", "obs_dtype", "action_dtype", "envs", "n_step", "gamma"):
+        for name in ("capacity", "obs", "action", "obs_dtype", "action_dtype", "envs", "n_step", "gamma", "stack"):
             if name in wanted and wanted[name] != getattr(memory.spec, name):
                 raise ValueError(f"{path}: wanted {name} {wanted[name]}, got {getattr(memory.spec, name)}")
         self._check(memory, self.adapter)
@@ -290,11 +293,3 @@ class PrioritizedReplayBuffer(MemoryReplayBuffer):
             with torch.no_grad():
                 self.built_memory.update(batch, self.adapter.evaluate(samples).td_error)
         return samples
-
-
-def _normalise(obs: Any, env: Any) -> Any:
-    if isinstance(obs, Mapping):
-        device = next(iter(obs.values())).device
-        normalised = env.normalize_obs({name: part.cpu().numpy() for name, part in obs.items()})
-        return {name: torch.as_tensor(part, device=device) for name, part in normalised.items()}
-    return torch.as_tensor(env.normalize_obs(obs.cpu().numpy()), device=obs.device)

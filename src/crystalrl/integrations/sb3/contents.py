@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.buffers import ReplayBuffer
@@ -25,21 +26,20 @@ class Stored:
         return self if buffer is None else self.read(buffer.built_memory)
 
 
-def occupied_rows(memory: ReplayMemory) -> Tensor:
-    """Packed rows of the stored experiences."""
-    rows = memory.arena.rows[0, : memory.ledger.used]
+def occupied(memory: ReplayMemory, column: Tensor) -> Tensor:
+    """The stored experiences of a column [used, …]."""
     phase = getattr(memory.ledger, "phase", None)
-    return rows if phase is None else rows[phase[0, : len(rows)] > 0]
+    return column if phase is None else column[phase[0, : len(column)] > 0]
 
 
 def field(name: str) -> Stored:
     """One field of the stored experiences, [size, 1, …]; a dict for dict observations."""
 
     def read(memory: ReplayMemory) -> Any:
-        value = memory.arena.unpack(occupied_rows(memory))[name]
+        value = memory.arena.fields(memory.ledger.used)[name]
         if isinstance(value, Mapping):
-            return {part: with_environments(column) for part, column in value.items()}
-        array = with_environments(value)
+            return {part: with_environments(occupied(memory, column[0])) for part, column in value.items()}
+        array = with_environments(occupied(memory, value[0]))
         return array[..., None] if name == "action" and array.ndim == 2 else array
 
     return Stored(read)
@@ -55,8 +55,8 @@ def ending(flags: int) -> Stored:
     """1.0 where an experience ended in one of these ways, else 0.0; [size, 1]."""
 
     def read(memory: ReplayMemory) -> NDArray[np.float32]:
-        ended = (memory.arena.endings(occupied_rows(memory)) & flags) > 0
-        return with_environments(ended).astype(np.float32)
+        endings = memory.arena.columns["ending"][: memory.ledger.used]
+        return with_environments((occupied(memory, endings) & flags) > 0).astype(np.float32)
 
     return Stored(read)
 
@@ -68,6 +68,15 @@ def as_declared(value: Any, space: spaces.Space[Any], lead: int, shape: Sequence
     array = np.reshape(value, (lead, *shape))
     whole = array.dtype.kind in "iub" and space.dtype is not None and space.dtype.kind == "f"
     return array.astype(np.float32) if whole else array
+
+
+def normalised(obs: Any, env: Any) -> Any:
+    """Observations as the `VecNormalize` around the training environments gives them now."""
+    if isinstance(obs, Mapping):
+        device = next(iter(obs.values())).device
+        parts = env.normalize_obs({name: part.cpu().numpy() for name, part in obs.items()})
+        return {name: torch.as_tensor(part, device=device) for name, part in parts.items()}
+    return torch.as_tensor(env.normalize_obs(obs.cpu().numpy()), device=obs.device)
 
 
 def step_of(values: Any, step: int) -> Any:

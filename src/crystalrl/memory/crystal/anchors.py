@@ -10,9 +10,8 @@ from torch import Tensor
 from crystalrl.backends import backend_for
 from crystalrl.backends.torch_writes import pull
 from crystalrl.lanes import per_lane
-from crystalrl.memory.crystal.ledger import EVALUATED
+from crystalrl.memory.crystal.ledger import EVALUATED, CrystalLedger
 from crystalrl.memory.storage.spec import Shape
-from crystalrl.params import CrystalParams
 from crystalrl.types import Anchor
 
 POLICY = "policy"
@@ -22,11 +21,11 @@ POLICY_SHARE = 0.3
 
 
 class Anchors(dict[str, Tensor]):
-    """Targets float32[L, N, …] by output name."""
+    """Targets float32[L, N, …] by output name, of the experiences in a ledger."""
 
-    def __init__(
-        self, shapes: Mapping[str, Shape], lanes: int, slots: int, params: CrystalParams, device: torch.device
-    ) -> None:
+    def __init__(self, shapes: Mapping[str, Shape], ledger: CrystalLedger, device: torch.device) -> None:
+        lanes, slots, params = ledger.lanes, ledger.slots, ledger.params
+        self._ledger = ledger
         for name, shape in shapes.items():
             self[name] = torch.zeros(lanes, slots, *_checked(name, shape), dtype=torch.float32, device=device)
         if shapes and not params.uses_anchors:
@@ -47,8 +46,12 @@ class Anchors(dict[str, Tensor]):
         """float32[L]: unit of the policy's anchor, a share of what is at stake; 1 if that is unknown."""
         self._writes = backend_for(device).writes
 
-    def at(self, slots: Tensor, c: Tensor, flags: Tensor) -> dict[str, Anchor]:
-        """The anchors of slots int64[L, B]; c and flags [L, N] are the ledger's columns."""
+    def at(self, slots: Tensor) -> dict[str, Anchor]:
+        """The anchors of slots int64[L, B] now."""
+        return self.of(slots, self._ledger.held, self._ledger.flags)
+
+    def of(self, slots: Tensor, c: Tensor, flags: Tensor) -> dict[str, Anchor]:
+        """The anchors of slots int64[L, B]; c and flags [L, N] are the ledger's columns, or copies of them."""
         if not self:
             return {}
         flat = (slots if len(slots) == 1 else slots + self._first).reshape(-1)

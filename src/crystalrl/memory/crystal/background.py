@@ -64,7 +64,7 @@ class Background:
         self._plan: Future[Plan] | None = None
         self._waited = 0
         self._source = memory.arena
-        self._arena = Arena(memory.spec, memory.arena.layout)
+        self._arena = type(memory.arena)(memory.spec, memory.arena.layout)
         self._generation = torch.full_like(memory.ledger.generation, -1)
         self._neighbours = memory.neighbours
 
@@ -98,7 +98,7 @@ class Background:
         generation, source = self.memory.ledger.generation, self._source
         lane, slot = (generation != self._generation).nonzero(as_tuple=True)
         at = source.position(lane, slot)
-        self._arena.flat_rows[at] = source.flat_rows[at]
+        self._arena.copy_rows(source, at)
         self._generation.copy_(generation)
         return self._arena
 

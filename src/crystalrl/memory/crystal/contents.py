@@ -16,7 +16,7 @@ def contents(ledger: CrystalLedger, arena: AnyArena, phase: str | None, lane: in
         raise ValueError(f"phase: wanted one of {', '.join(PHASES[1:])} or None, got {phase!r}")
     phases = ledger.phase[lane]
     slots = (phases > 0 if phase is None else phases == PHASES.index(phase)).nonzero()[:, 0]
-    rows = arena.rows[lane, slots]
+    rows = arena.read_lane(lane, slots)
     ending = arena.endings(rows)
     state = {"c": ledger.c, "utility": ledger.utility, "phase": ledger.phase, "number": ledger.birth}
     return {

@@ -138,7 +138,7 @@ class Episodes:
         if self.external is not None:
             self.external.load(state)
         elif self.boost and "crystal.episode.largest" not in state:
-            self._see(arena.unpack(arena.rows)["reward"])
+            self._see(arena.fields()["reward"])
 
     def clear(self) -> None:
         self.started.zero_()

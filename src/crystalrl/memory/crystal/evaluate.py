@@ -74,7 +74,7 @@ def _batch(snapshot: Snapshot, slots: Tensor) -> Batch:
     shared, columns = snapshot.shared, snapshot.columns
     wide = slots.expand(len(snapshot.phase), -1).contiguous()
     weight = torch.ones(wide.shape, dtype=torch.float32, device=wide.device)
-    anchors = shared.anchors.at(wide, columns.held, columns.flags)
+    anchors = shared.anchors.of(wide, columns.held, columns.flags)
     return gather_batch(snapshot.arena, wide, weight, to=shared.deliver, squeeze=shared.squeeze, anchors=anchors)
 
 

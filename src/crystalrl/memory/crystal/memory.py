@@ -28,12 +28,11 @@ from crystalrl.memory.exclusive import exclusive
 from crystalrl.memory.neighbours.features import FeatureMap, Features
 from crystalrl.memory.neighbours.neighbourhood import Neighbours
 from crystalrl.memory.storage.arena import Arena
-from crystalrl.memory.storage.batches import gather_batch
 from crystalrl.memory.storage.external import ExternalArena
 from crystalrl.memory.storage.spec import Shape, StorageOptions, StorageSpec
 from crystalrl.params import CrystalParams
 from crystalrl.params_checks import require_params
-from crystalrl.types import ArrayLike, Batch, Evaluate, Transition
+from crystalrl.types import ArrayLike, Evaluate, Transition
 
 
 class CrystalMemory(StoredCrystals):
@@ -75,7 +74,7 @@ class CrystalMemory(StoredCrystals):
         """Consolidations of each lane so far. Also the tick of its noise, so that a lane gets the same noise alone."""
         clock = self.consolidations if self.params.clock == "calls" else self.time
         self.ledger = CrystalLedger(self.spec, self.streams, self.params, clock)
-        self.anchors = Anchors(anchor or {}, lanes, capacity, self.params, device)
+        self.anchors = Anchors(anchor or {}, self.ledger, device)
         self.features = Features(self.spec, self.streams, features, self.params)
         self.neighbours = Neighbours(self.params, self.features, self.exact_up_to[device.type])
         """Which stored states are near each other: a cache, brought up to date by each consolidation."""
@@ -113,8 +112,7 @@ class CrystalMemory(StoredCrystals):
         return slots
 
     def _add_crystallized(self, transition: Transition, valid: ArrayLike | None, c: Tensor) -> Tensor:
-        if not self._recording:
-            self.ledger.reserve(self._width)
+        self._make_room()
         rows = self.packer.pack(transition)
         slots = self._add_rows(rows, valid, lambda slots: self.ledger.commit(slots, c))
         self.ledger.refresh_strata()  # glass or crystal may have appeared, liquid may be gone
@@ -164,15 +162,6 @@ class CrystalMemory(StoredCrystals):
             self.ended |= mask.any(-1, keepdim=True)
         self.episodes.end(self.ledger, mask, returns)
         return slots
-
-    @exclusive
-    def sample(self, size: int) -> Batch:
-        """Draw `size` experiences per lane, with replacement: shares by phase, with anchors."""
-        self._refuse_size(size)
-        slots, weight, ticket = self.ledger.draw(size, self.time)
-        anchors = self.anchors.at(slots, self.ledger.held, self.ledger.flags)
-        squeeze = self.spec.lanes is None
-        return gather_batch(self.arena, slots, weight, to=self.deliver, squeeze=squeeze, ticket=ticket, anchors=anchors)
 
     @property
     def due(self) -> bool:
@@ -245,7 +234,7 @@ class CrystalMemory(StoredCrystals):
         self.ended &= ~snapshot.clock.episode_ended
         self.steps.sub_(snapshot.clock.steps).clamp_(min=0)  # a clear since has set them to 0
         self.consolidations += snapshot.due[:, 0]
-        context = self.arena.unpack(self.arena.rows)["context"]
+        context = self.arena.fields()["context"]
         return report.consolidation(plan, self.ledger, self.anchors, context, self.time, begun)
 
     @exclusive

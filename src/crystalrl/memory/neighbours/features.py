@@ -38,11 +38,11 @@ class Features:
 
     @property
     def plain(self) -> bool:
-        """Whether states are compared as they are stored: not mapped, not projected, and not in half precision (which
-        the loops on CPU cannot read)."""
+        """Whether states are compared as they are stored: not mapped, not projected, not in half precision (which the
+        loops on CPU cannot read), and not as frames."""
         shape, half = self.spec.obs, self.spec.obs_dtype == torch.float16
         small = isinstance(shape, tuple) and math.prod(shape) <= self.limit
-        return self.given is None and small and not half
+        return self.given is None and small and not half and self.spec.stack is None
 
     @property
     def discrete(self) -> bool:

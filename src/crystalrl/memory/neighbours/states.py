@@ -32,7 +32,7 @@ class StateVectors:
         spec = features.spec
         self.features, self.arena, self.raw = features, arena, raw
         self.lanes, self.slots, device = spec.lanes or 1, spec.capacity, torch.device(spec.device)
-        self.size = features.states(arena.unpack(arena.rows[:, :1])["obs"]).shape[-1]
+        self.size = features.states(arena.fields(1)["obs"]).shape[-1]
         shape = (self.lanes, self.slots, self.size)
         self.copies: dict[str, Tensor] = {}
         if not features.plain:
@@ -144,7 +144,8 @@ class StateVectors:
         read."""
         lane = torch.arange(self.lanes, device=slots.device)[:, None].expand_as(slots)
         at = self.arena.position(lane.reshape(-1), slots.reshape(-1))
-        action = self.arena.columns["action"].index_select(0, at).view(*slots.shape, -1).to(torch.float32)
+        action = self.arena.columns["action"].index_select(0, at).to(torch.float32)
+        action = action.view(*slots.shape, self.action_deviation.shape[-1])
         if not (self.features.discrete or self.raw):
             action = action / self.action_deviation
         state = self.vectors("obs", slots)

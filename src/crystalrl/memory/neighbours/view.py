@@ -51,7 +51,7 @@ class View:
     @cached_property
     def fields(self) -> Mapping[str, Any]:
         """The payload [L, W, …] by role; see `Arena.unpack`."""
-        return self.arena.unpack(self.arena.rows[:, : self.slots])
+        return self.arena.fields(self.slots)
 
     def part(self, lanes: Tensor, slots: int) -> View:
         """The first `slots` slots, as if the lanes outside bool[L] (on CPU) were empty and not due."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from crystalrl.backends import backend_for
 from crystalrl.backends.alloc import zeros
-from crystalrl.memory.storage.checks import Problems, row_problems
+from crystalrl.memory.storage.checks import Named, Problems, row_problems
 from crystalrl.memory.storage.layout import WORD, Layout, column_name
 from crystalrl.memory.storage.spec import StorageSpec
 from crystalrl.types import Observation
@@ -37,7 +37,27 @@ def refuse_if_too_large(wanted: int, device: torch.device, what: str) -> None:
         raise MemoryError(f"{what} needs {wanted / 1e9:.3g} GB on {device}, {free / 1e9:.3g} GB available")
 
 
-class Arena:
+class Payload:
+    """What a memory asks of its storage besides reading and writing. Nothing, unless frames are stored once."""
+
+    own_state: ClassVar[tuple[str, ...]] = ()
+    """Names of the tensors of `state`."""
+
+    def reserve(self, width: int) -> None:
+        """Make room for `width` experiences of each lane. Raises MemoryError, with nothing changed, if it cannot."""
+
+    def clear(self) -> None:
+        """Forget what no experience needs any longer, because all are forgotten."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Copies of what is stored besides `rows`."""
+        return {}
+
+    def fill(self, state: Named) -> None:
+        """Load `state`, once `rows` are loaded."""
+
+
+class Arena(Payload):
     """Rows of L lanes × N slots. The ledger knows which of them are occupied."""
 
     def __init__(self, spec: StorageSpec, layout: Layout) -> None:
@@ -77,6 +97,18 @@ class Arena:
         """Rows int64[L, B, W] of slots int64[L, B]."""
         return self.flat_rows.index_select(0, self.flat(slots)).view(self.lanes, slots.shape[1], self.layout.words)
 
+    def read_lane(self, lane: int, slots: Tensor) -> Tensor:
+        """Rows int64[B, W] of slots int64[B] of one lane."""
+        return self.rows[lane, slots]
+
+    def fields(self, slots: int | None = None) -> Mapping[str, Any]:
+        """Fields [L, W, …] of the first W slots (None: all) by role, as `unpack` gives them."""
+        return self.unpack(self.rows[:, :slots])
+
+    def copy_rows(self, source: Self, at: Tensor) -> None:
+        """Copy the rows at the positions int64[M] from an arena of the same structure."""
+        self.flat_rows[at] = source.flat_rows[at]
+
     def read_fields(self, slots: Tensor, squeeze: bool) -> dict[str, Any]:
         """`unpack(read(slots))` on CPU through NumPy, whose views cost a fifth of torch's; squeeze: no lane axis."""
         at = slots.numpy()
@@ -107,8 +139,8 @@ class Arena:
             return views[role]
         return {name: views[column_name(role, name)] for name in self.spec.obs}
 
-    def problems(self, rows: Tensor) -> Problems:
-        """What is wrong with rows int64[L, W, words], these or stored ones."""
+    def problems(self, rows: Tensor, state: Named) -> Problems:
+        """What is wrong with rows int64[L, W, words] and the other `state`, live (then it is empty) or stored."""
         return row_problems(self.layout, self.spec.action, rows)
 
     @property

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from crystalrl.memory.storage.external import AnyArena
 from crystalrl.types import Anchor, Batch
+
+
+class Anchored(Protocol):
+    """Network outputs stored for each experience."""
+
+    def at(self, slots: Tensor) -> Mapping[str, Anchor]:
+        """The anchors [L, B, …] of slots int64[L, B], by output name."""
 
 
 def gather_batch(

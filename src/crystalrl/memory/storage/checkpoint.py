@@ -183,10 +183,16 @@ def without_draws(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value[..., 0] if paired(name, value) else value for name, value in state.items()}
 
 
-def refuse_other(name: str, own: Tensor, given: object) -> None:
-    """Raise if a stored tensor does not fit the live one. Files may hold fewer slots of `…slot.…` tensors."""
+def checked_tensor(name: str, given: object) -> Tensor:
+    """The given tensor; CheckpointError for anything else."""
     if not isinstance(given, Tensor) or given.layout != torch.strided or given.device.type == "meta":
         raise CheckpointError(f"state {name}: wanted a tensor, got {type(given).__name__}")
+    return given
+
+
+def refuse_other(name: str, own: Tensor, given: object) -> None:
+    """Raise if a stored tensor does not fit the live one. Files may hold fewer slots of `…slot.…` tensors."""
+    given = checked_tensor(name, given)
     wanted, got = list(own.shape), list(given.shape)
     if ".slot." in name and len(got) > 1 and got[1] <= wanted[1]:
         got[1] = wanted[1]

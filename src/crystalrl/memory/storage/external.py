@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crystalrl.memory.storage.arena import Arena
-from crystalrl.memory.storage.checks import Problems
+from crystalrl.memory.storage.arena import Arena, Payload
+from crystalrl.memory.storage.checks import Named, Problems
 from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED
 from crystalrl.memory.storage.spec import StorageOptions
 
@@ -37,7 +37,7 @@ class Columns(dict[str, Tensor]):
         return column
 
 
-class ExternalArena:
+class ExternalArena(Payload):
     """Replaces `Arena` where another library stores the experiences: one lane, on CPU, one-step transitions.
 
     Invariant: the row of a slot is its number. Nothing is fetched before the first experiences are committed.
@@ -59,7 +59,7 @@ class ExternalArena:
         """Drop the fetched columns: the storage has changed."""
         self.columns.clear()
 
-    def problems(self, rows: Tensor) -> Problems:
+    def problems(self, rows: Tensor, state: Named) -> Problems:
         """What is wrong with rows int64[1, W, 1], these or stored ones."""
         if not torch.equal(rows[0, :, 0], torch.arange(rows.shape[1], device=rows.device)):
             yield "rows: wanted the numbers of the slots, got others"
@@ -75,6 +75,14 @@ class ExternalArena:
     def read(self, slots: Tensor) -> Tensor:
         """Rows int64[1, B, 1] of slots int64[1, B]."""
         return slots.unsqueeze(-1)
+
+    def read_lane(self, lane: int, slots: Tensor) -> Tensor:
+        """Rows int64[B, 1] of slots int64[B] of the only lane."""
+        return self.rows[lane, slots]
+
+    def fields(self, slots: int | None = None) -> Mapping[str, Any]:
+        """Fields [1, W, …] of the first W slots (None: all) by role."""
+        return self.unpack(self.rows[:, :slots])
 
     def read_fields(self, slots: Tensor, squeeze: bool) -> dict[str, None]:
         """No fields: the library gathers the experiences of a batch itself, by `Batch.index`."""

@@ -6,7 +6,7 @@ One gather fetches a whole batch, and one copy moves it to the GPU. Fields are v
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from typing import Any
@@ -109,6 +109,13 @@ class Layout:
             for field, piece in zip(run, pieces[1:-1], strict=True):
                 views[field.name] = _shaped(piece, field.shape)
         return views
+
+
+def stored_layout(spec: StorageSpec) -> Layout:
+    """The layout of the rows that a memory keeps: with `stack`, observations are int32 numbers of frames."""
+    if spec.stack is None:
+        return Layout(spec)
+    return Layout(replace(spec, obs=(spec.stack,), obs_dtype=torch.int32, stack=None))
 
 
 def _cut(typed: NDArray[Any], begin: int, size: int, shape: Shape) -> NDArray[Any]:

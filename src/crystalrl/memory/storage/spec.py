@@ -32,6 +32,7 @@ class StorageOptions(TypedDict, total=False):
     seed: int | Sequence[int]
     device: str | torch.device
     deliver: str | torch.device | None
+    stack: int | None
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,9 @@ class StorageSpec:
     """Device that stores the contents."""
     deliver: str | torch.device | None = None
     """Device of the batches. None: the device of the contents. Copies from CPU to CUDA go through pinned memory."""
+    stack: int | None = None
+    """Frames in one observation, along its first axis. Each frame is stored once, however many experiences show it. On
+    CPU only. None: observations are stored whole."""
 
     def __post_init__(self) -> None:
         _whole("capacity", self.capacity, 1)
@@ -84,6 +88,8 @@ class StorageSpec:
             _whole("action", self.action, 1)
         else:
             _shape("action", self.action)
+        if self.stack is not None:
+            _stack(self.stack, self.obs, torch.device(self.device))
 
     @property
     def obs_shapes(self) -> dict[str, Shape]:
@@ -109,12 +115,15 @@ STRUCTURE = ("capacity", "obs", "action", "obs_dtype", "action_dtype", "lanes", 
 
 
 def storage_to_json(spec: StorageSpec) -> dict[str, Any]:
-    return {name: _to_json(getattr(spec, name)) for name in STRUCTURE}
+    """The structure of a memory. `stack` is there only where it is used: files without it are as before."""
+    names = STRUCTURE if spec.stack is None else (*STRUCTURE, "stack")
+    return {name: _to_json(getattr(spec, name)) for name in names}
 
 
 def storage_from_json(values: Mapping[str, Any]) -> dict[str, Any]:
     """Constructor arguments from a saved `StorageSpec`."""
-    return {name: _from_json(values[name]) for name in STRUCTURE}
+    names = (*STRUCTURE, "stack") if "stack" in values else STRUCTURE
+    return {name: _from_json(values[name]) for name in names}
 
 
 def _to_json(value: Any) -> Any:
@@ -151,6 +160,16 @@ def _dtype(name: str, value: object) -> None:
     if value not in FLOATS + INTEGERS:
         wanted = ", ".join(str(d).removeprefix("torch.") for d in FLOATS + INTEGERS)
         raise ValueError(f"{name}: wanted one of {wanted}, got {value!r}")
+
+
+def _stack(stack: object, obs: Shape | Mapping[str, Shape], device: torch.device) -> None:
+    _whole("stack", stack, 1)
+    if isinstance(obs, Mapping):
+        raise ValueError(f"stack: wanted one box observation, got a dict of {sorted(obs)}")
+    if not obs or obs[0] % stack:  # type: ignore[operator]
+        raise ValueError(f"stack: wanted observations whose first axis is a multiple of {stack}, got the shape {obs}")
+    if device.type != "cpu":
+        raise ValueError(f"stack: wanted a memory on CPU (deliver= may name another device), got device {device}")
 
 
 def from_spaces(observation_space: Any, action_space: Any) -> StorageOptions:

@@ -1,0 +1,287 @@
+"""A memory with frames stored once holds and returns the same, bit for bit, as one that stores observations whole."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from crystalrl import (
+    CrystalMemory,
+    PrioritizedMemory,
+    ReservoirMemory,
+    Transition,
+    UniformMemory,
+    load_memory,
+)
+from crystalrl.memory import ReplayMemory
+from crystalrl.memory.crystal.background import Background
+from crystalrl.memory.storage.frame_arena import FrameArena, arena_for
+from crystalrl.memory.storage.header import CheckpointError
+from crystalrl.memory.storage.layout import Layout
+from crystalrl.memory.storage.spec import StorageSpec
+from tests.experience import assert_same_batch, assert_same_state
+from tests.memory.crystal.experience import WithLists
+from tests.memory.storage.frame_streams import Pair, judged
+
+KINDS: dict[str, tuple[type[ReplayMemory], dict[str, Any]]] = {
+    "uniform": (UniformMemory, {}),
+    "prioritized": (PrioritizedMemory, {}),
+    "reservoir": (ReservoirMemory, {"recent": 0.3}),
+    "pure reservoir": (ReservoirMemory, {"recent": 0.0}),
+    "crystal": (CrystalMemory, {"anchor": {"q": (2,)}}),
+    "crystal with lists": (WithLists, {"anchor": {"q": (2,)}}),
+}
+OPERATIONS = ("add", "sample", "update", "end_episode", "consolidate", "clear", "compare")
+OFTEN = (0.8, 0.06, 0.04, 0.04, 0.02, 0.01, 0.03)
+
+
+def recounted(arena: FrameArena) -> dict[int, int]:
+    """References to each frame, counted one by one."""
+    views = arena.stored.torch_views(arena.rows)
+    named = [n for role in ("obs", "next_obs") for n in views[role].flatten().tolist()]
+    return dict(Counter(n for n in named if n))
+
+
+def arena_of(memory: ReplayMemory) -> FrameArena:
+    assert isinstance(memory.arena, FrameArena)
+    return memory.arena
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize(("lanes", "envs"), [(None, 1), (None, 3), (2, 1), (2, 3)])
+@pytest.mark.parametrize("name", KINDS)
+def test_random_operations_give_the_same_as_with_observations_stored_whole(
+    name: str, lanes: int | None, envs: int, n_step: int, tmp_path: Path
+) -> None:
+    kind, params = KINDS[name]
+    pair = Pair(kind, 3, 4, capacity=40, lanes=lanes, envs=envs, n_step=n_step, **params)
+    for step in range(250):
+        getattr(pair, str(pair.rng.choice(OPERATIONS, p=OFTEN)))()
+        if step % 80 == 40:
+            pair.compare()
+            pair.once.save(tmp_path / "once")
+            pair.whole.save(tmp_path / "whole")
+            if step < 100:
+                pair.once, pair.whole = load_memory(tmp_path / "once"), load_memory(tmp_path / "whole")
+            else:
+                pair.once.load(tmp_path / "once")
+                pair.whole.load(tmp_path / "whole")
+    pair.compare()
+    arena = arena_of(pair.once)
+    assert {i: c for i, c in enumerate(arena.pool.count.tolist()) if c} == recounted(arena)
+    assert len(arena.pool) == len(recounted(arena))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int64, np.float16])
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_stacks_of_any_length_and_dtype(dtype: Any, k: int) -> None:
+    pair = Pair(UniformMemory, 1, k, dtype, capacity=12, n_step=7)
+    for _ in range(60):
+        pair.add()
+    pair.compare()
+
+
+def test_frames_of_several_channels_are_one_frame() -> None:
+    memory = UniformMemory(4, obs=(6, 2), obs_dtype=torch.uint8, action=2, stack=2)
+    stack = np.arange(12, dtype=np.uint8).reshape(6, 2) + 1
+    shifted = np.concatenate([stack[3:], stack[:3] + 50])
+    memory.add(Transition(stack, 0, 0.0, shifted, False))
+    batch = memory.sample(1)
+    assert np.array_equal(batch.obs[0], stack)
+    assert np.array_equal(batch.next_obs[0], shifted)
+    assert len(arena_of(memory).pool) == 3
+
+
+def test_a_copy_and_a_loaded_memory_go_on_like_the_original(tmp_path: Path) -> None:
+    pair = Pair(ReservoirMemory, 5, 4, capacity=30, envs=2, n_step=3)
+    for _ in range(80):
+        pair.add()
+    pair.once.save(tmp_path / "file")
+    pair.whole = load_memory(tmp_path / "file")
+    third = copy.deepcopy(pair.once)
+    assert_same_state(third.state_dict(), pair.once.state_dict())
+    for _ in range(50):
+        pair.add()
+    assert_same_state(pair.whole.state_dict(), pair.once.state_dict())
+
+
+def stream_of_frames(memory: ReplayMemory, steps: int, episode: int) -> None:
+    """Steps of an environment that shows a new frame of 84 × 84 pixels each, stacked by four."""
+    pixels = np.random.default_rng(0).integers(0, 256, (64, 84 * 84), dtype=np.uint8)
+
+    def frame(number: int) -> np.ndarray:
+        shown = pixels[number % 64].reshape(84, 84).copy()
+        shown[0, :4] = np.frombuffer(np.int32(number), np.uint8)
+        return shown
+
+    stack = np.stack([frame(0)] * 4)
+    for number in range(1, steps + 1):
+        follows = np.concatenate([stack[1:], frame(2 * number)[None]])
+        ends = number % episode == 0
+        memory.add(Transition(stack, 1, 0.0, follows, ends))
+        stack = np.stack([frame(2 * number + 1)] * 4) if ends else follows
+
+
+def test_ten_thousand_experiences_of_four_frames_take_eight_kilobytes_each() -> None:
+    memory = UniformMemory(10_000, obs=(4, 84, 84), obs_dtype=torch.uint8, action=4, stack=4)
+    stream_of_frames(memory, 10_000, episode=100)
+    assert len(memory) == 10_000
+    assert len(arena_of(memory).pool) == 10_100
+    assert memory.nbytes <= 8_000 * 10_000
+
+
+@pytest.mark.parametrize("envs", [1, 2])
+@pytest.mark.parametrize("n_step", [1, 2, 3, 4, 5, 9])
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_no_frame_of_an_episode_is_stored_twice(k: int, n_step: int, envs: int) -> None:
+    memory = UniformMemory(80 * envs, obs=(k, 2), obs_dtype=torch.int64, action=2, stack=k, n_step=n_step, envs=envs)
+    shown = np.arange(1, envs * 200 + 1).reshape(envs, 100, 2)  # every frame is another one
+    lead = (lambda x: x[0]) if envs == 1 else (lambda x: x)
+    for t in range(60):
+        obs, follows = shown[:, t : t + k], shown[:, t + 1 : t + 1 + k]
+        ends = np.full(envs, t == 59)
+        memory.add(Transition(*map(lead, (obs, np.zeros(envs, int), np.zeros(envs), follows, ends))))
+    assert len(memory) == 60 * envs
+    assert len(arena_of(memory).pool) == (60 + k) * envs
+
+
+def test_a_pool_that_is_full_grows_and_is_counted() -> None:
+    memory = UniformMemory(64, obs=(4, 2), obs_dtype=torch.uint8, action=2, stack=4)
+    before, rng, seen = memory.nbytes, np.random.default_rng(0), []
+    for _ in range(64):
+        obs, follows = rng.integers(1, 255, (2, 4, 2), dtype=np.uint8)  # no frame is shared
+        seen.append(obs)
+        memory.add(Transition(obs, 0, 0.0, follows, False))
+    assert memory.nbytes > before
+    assert len(arena_of(memory).pool.parts) > 1
+    batch = memory.sample(50)
+    assert all(np.array_equal(obs, seen[slot]) for obs, slot in zip(batch.obs, batch.index.tolist(), strict=True))
+    memory.check()
+
+
+def test_an_add_for_which_no_memory_is_left_changes_nothing() -> None:
+    memory, rng = UniformMemory(64, obs=(4, 2), obs_dtype=torch.uint8, action=2, stack=4), np.random.default_rng(0)
+    arena_of(memory).pool.step = 10**15  # the next part is too large for any machine
+    steps = [Transition(obs, 0, 0.0, follows, False) for obs, follows in rng.integers(1, 255, (64, 2, 4, 2), np.uint8)]
+    while arena_of(memory).pool.room() >= 8:  # no frame is shared
+        memory.add(steps.pop())
+    before = memory.state_dict()
+    with pytest.raises(MemoryError, match=r"a pool of more than \d+ frames needs 2e\+06 GB on cpu"):
+        memory.add(steps.pop())
+    assert_same_state(memory.state_dict(), before)
+    assert len(memory) > 5
+    memory.check()
+
+
+def test_a_pool_too_large_for_the_machine_is_refused() -> None:
+    with pytest.raises(MemoryError, match=r"a pool of 1031250009 frames needs 7.28e\+03 GB on cpu"):
+        UniformMemory(10**9, obs=(4, 84, 84), obs_dtype=torch.uint8, action=4, stack=4)
+
+
+def test_clear_frees_all_frames() -> None:
+    pair = Pair(UniformMemory, 2, 3, capacity=20)
+    for _ in range(30):
+        pair.add()
+    pair.once.clear()
+    assert len(arena_of(pair.once).pool) == 0
+    assert len(pair.once.state_dict()["frames.pixels"]) == 1
+    pair.once.check()
+
+
+def test_check_finds_a_wrong_count() -> None:
+    pair = Pair(UniformMemory, 2, 3, capacity=20)
+    for _ in range(30):
+        pair.add()
+    arena_of(pair.once).pool.count[1] += 1
+    with pytest.raises(AssertionError, match="frames: wanted counts of the places that name each frame, got others"):
+        pair.once.check()
+
+
+def test_consolidation_in_the_background_reads_the_frames_of_its_snapshot() -> None:
+    pair = Pair(CrystalMemory, 4, 4, capacity=60, anchor={"q": (2,)})
+    backgrounds = [
+        Background(memory, critic=lambda: lambda batch: judged(batch, 0.5), lag=5)
+        for memory in (pair.once, pair.whole)
+        if isinstance(memory, CrystalMemory)
+    ]
+    applied = 0
+    for _ in range(1200):
+        pair.add()
+        applied += sum(background.step() is not None for background in backgrounds)
+    assert applied >= 4
+    pair.compare()
+
+
+def test_experiences_are_listed_with_their_pixels() -> None:
+    pair = Pair(CrystalMemory, 4, 4, capacity=60)
+    for _ in range(100):
+        pair.add()
+    assert isinstance(pair.once, CrystalMemory)
+    assert isinstance(pair.whole, CrystalMemory)
+    once, whole = pair.once.experiences(), pair.whole.experiences()
+    assert all(torch.equal(once[name], whole[name]) for name in ("obs", "next_obs", "reward", "terminated"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("frames.pixels", torch.zeros(2, 5, dtype=torch.uint8), "frames: wanted uint8.*, 6"),
+        ("frames.pixels", torch.zeros(2, 6), "frames: wanted uint8.*, got torch.float32"),
+        ("frames.pixels", torch.zeros((), dtype=torch.uint8), "frames: wanted uint8"),
+        ("frames.pixels", torch.zeros(2, 6, dtype=torch.uint8), "frames: wanted values from 0 to 1, got"),
+        ("frames.pixels", torch.ones(40, 6, dtype=torch.uint8), "the blank frame: wanted values from 0 to 0, got 1"),
+        ("frames.pixels", [1, 2], "state frames.pixels: wanted a tensor, got list"),
+        ("frames.recent", torch.zeros(1, 1, 3, dtype=torch.int32), "recent frames: wanted int32"),
+        ("frames.recent", torch.full((1, 1, 5), -1, dtype=torch.int32), "recent frames: wanted values from 0"),
+    ],
+)
+def test_a_state_with_other_frames_is_refused_and_nothing_changes(name: str, value: Any, message: str) -> None:
+    pair = Pair(UniformMemory, 2, 3, capacity=20)
+    for _ in range(30):
+        pair.add()
+    before = pair.once.state_dict()
+    with pytest.raises(CheckpointError, match=message):
+        pair.once.load_state_dict({**before, name: value})
+    assert_same_state(pair.once.state_dict(), before)
+
+
+def test_a_float_frame_that_is_not_finite_is_refused() -> None:
+    pair = Pair(UniformMemory, 2, 3, np.float32, capacity=20)
+    for _ in range(30):
+        pair.add()
+    state = pair.once.state_dict()
+    state["frames.pixels"].view(torch.float32)[1, 0] = torch.nan
+    with pytest.raises(CheckpointError, match="frames: wanted finite numbers, got nan"):
+        pair.once.load_state_dict(state)
+
+
+def test_a_memory_stored_whole_does_not_load_frames(tmp_path: Path) -> None:
+    pair = Pair(UniformMemory, 2, 3, capacity=20)
+    pair.add()
+    pair.once.save(tmp_path / "file")
+    with pytest.raises(CheckpointError, match="wanted structure"):
+        pair.whole.load(tmp_path / "file")
+
+
+def test_batches_do_not_change_when_their_slots_are_rewritten() -> None:
+    pair = Pair(UniformMemory, 2, 3, capacity=20)
+    for _ in range(30):
+        pair.add()
+    batch = pair.once.sample(8)
+    kept = copy.deepcopy(batch)
+    for _ in range(40):
+        pair.add()
+    assert_same_batch(batch, kept)
+
+
+def test_only_a_memory_with_a_stack_has_a_pool() -> None:
+    whole = StorageSpec(8, obs=(4, 2), action=2)
+    once = StorageSpec(8, obs=(4, 2), action=2, stack=4)
+    assert not isinstance(arena_for(whole, Layout(whole)), FrameArena)
+    assert isinstance(arena_for(once, Layout(once)), FrameArena)
