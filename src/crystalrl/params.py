@@ -7,7 +7,7 @@ idea with the fixes it needs, without anchors; `CrystalParams.paper()` implement
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
@@ -70,7 +70,7 @@ class CrystalParams(Lifecycle):
     contradiction is gone."""
 
     gate: PerLane = 2.0
-    """The TD loss of an experience is weighted by (1 − c)^gate (eq. eta)."""
+    """The TD loss of an experience is weighted by (1 − c)^gate (eq. eta); 0 where only a policy is anchored."""
     w_min: PerLane = 0.0
     """Minimum of the weight (1 − c)^gate."""
     kappa: PerLane | Mapping[str, float] = 1.0
@@ -155,6 +155,14 @@ class CrystalParams(Lifecycle):
         """`paper` for slow change (third column): Δt = 5, every 5,000 steps, not per episode."""
         table = {"alpha": 0.01, "beta": 0.001, "sigma": 0.002, "tau_L": 0.35, "tau_C": 0.8, "delta_t": 5.0}
         return cls.paper(**{**table, "every_episode": False, "capacity": _with_crystal(0.05), **changes})
+
+    def for_anchors(self, names: Collection[str]) -> Self:
+        """The same for a memory with these anchors. If none pulls on values, crystals count fully in the TD loss: a
+        critic that is not held to its values must learn them from what is replayed.
+        """
+        if not names and self.pulls:
+            return self.without_anchors()
+        return replace(self, gate=0.0) if set(names) == {"policy"} else self
 
     def without_anchors(self) -> Self:
         """The same for a memory without anchors: since nothing holds the network to its crystals, it learns from them

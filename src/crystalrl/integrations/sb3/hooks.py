@@ -75,13 +75,13 @@ class Hooks:
             return  # actions chosen by the actor, not the stored ones
         self.used = True
         parts = list(output) if isinstance(output, tuple) else [output]
-        pulls: list[Tensor] | list[None] = [None] * len(parts)
-        if batch.anchor is not None:
+        pull = None
+        if batch.anchor is not None and "q" in batch.anchor:
             anchor = batch.anchor["q"]
             difference = self.adapter.values(output).detach() - anchor.target
-            pulls = self.adapter.output_gradients(difference * strength(anchor, 2.0), output)
+            pull = self.adapter.output_gradient(difference * strength(anchor, 2.0), output)
         weight = batch.weight.view(-1, *[1] * (parts[0].dim() - 1))
-        for part, pull in zip(parts, pulls, strict=True):
+        for part in parts:
             part.register_hook(self._weighted(weight, pull, batch, len(parts)))
 
     def _weighted(self, weight: Tensor, pull: Tensor | None, batch: Batch, parts: int) -> Callable[[Tensor], Tensor]:

@@ -21,8 +21,8 @@ class Adapter:
     """Method of the loss that runs the critics."""
     expands: ClassVar[bool] = False
     """Whether `critic_method` takes one copy of the batch for each critic."""
-    anchored: ClassVar[frozenset[str]] = frozenset({"q", "policy"})
-    """Names of the anchored outputs."""
+    anchored: ClassVar[str] = "policy"
+    """Name of the anchored output: what the agent acts by."""
 
     def __init__(self, loss: Any) -> None:
         self.loss = loss
@@ -32,14 +32,14 @@ class Adapter:
         return list(self.loss.actor_network.in_keys)
 
     def forward(self, batch: Any) -> tuple[Any, dict[str, Tensor]]:
-        """What the loss returns, and the anchored `outputs`, captured while it computes them.
+        """What the loss returns, and the `outputs`, captured while it computes them.
 
         A subclass of a TorchRL loss may compute anything, so there the networks run again.
         """
         known = type(self.loss).__module__.startswith("torchrl.")
         with capturing(self.taps(batch) if known else []) as captured:
             out = self.loss(batch)
-        return out, captured if captured.keys() == self.anchored else self.outputs(batch)
+        return out, captured if captured.keys() >= {"q", self.anchored} else self.outputs(batch)
 
     def taps(self, batch: Any) -> list[Tap]:
         """Where the loss computes its outputs: its critics at the stored actions and, in a subclass, its policy."""
@@ -51,12 +51,12 @@ class Adapter:
         return [Tap(loss, self.critic_method, "q", trained, self.critic_values)]
 
     def outputs(self, batch: Any) -> dict[str, Tensor]:
-        """Anchored outputs: values `q` [B, n] and, if there is one, the `policy` [B, …]."""
+        """Values `q` [B, n] and, if there is one, the `policy` [B, …]."""
         policy = self.policy(batch)
         return {"q": self.values(batch), **({} if policy is None else {"policy": policy})}
 
     def values(self, batch: Any) -> Tensor:
-        """Anchored values [B, n]: each critic at the stored action."""
+        """Values [B, n]: each critic at the stored action."""
         loss = self.loss
         inputs = batch.select(*loss.qvalue_network.in_keys)
         if self.expands:
@@ -102,7 +102,7 @@ class Adapter:
 
 class DQN(Adapter):
     critic_loss: ClassVar[str] = "loss"
-    anchored: ClassVar[frozenset[str]] = frozenset({"q"})
+    anchored: ClassVar[str] = "q"
 
     @property
     def observation_keys(self) -> list[Any]:

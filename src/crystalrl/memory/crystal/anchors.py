@@ -16,8 +16,6 @@ from crystalrl.types import Anchor
 
 POLICY = "policy"
 """Name of the anchor that pulls in units of value; see `Evaluation.stake`."""
-POLICY_SHARE = 0.3
-"""Strength of the policy's anchor, as a share of what is at stake; measured in docs/decisions/practice.md."""
 
 
 class Anchors(dict[str, Tensor]):
@@ -43,7 +41,7 @@ class Anchors(dict[str, Tensor]):
         self._first = torch.arange(lanes, device=device)[:, None] * slots
         """Position of each lane's first slot in a flat [L·N]."""
         self.unit = torch.ones(lanes, dtype=torch.float32, device=device)
-        """float32[L]: unit of the policy's anchor, a share of what is at stake; 1 if that is unknown."""
+        """float32[L]: unit of the policy's anchor, what is at stake; 1 if that is unknown."""
         self._writes = backend_for(device).writes
 
     def at(self, slots: Tensor) -> dict[str, Anchor]:

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from crystalrl import dynamics
-from crystalrl.memory.crystal.anchors import POLICY_SHARE
 from crystalrl.memory.crystal.evaluate import Critique
 from crystalrl.memory.crystal.ledger import EVALUATED, since
 from crystalrl.memory.crystal.novelty import find_visits, masked_quantile, visit_counts
@@ -222,12 +221,12 @@ def _practised(snapshot: Snapshot, near: Near | None) -> Tensor:
 
 
 def _policy_unit(snapshot: Snapshot, stake: Tensor | None) -> Tensor:
-    """float32[L]: the unit of the policy's anchor, a share of the root mean square of what is at stake."""
+    """float32[L]: the unit of the policy's anchor, the root mean square of what is at stake."""
     unit = snapshot.shared.anchors.unit
     if stake is None:
         return unit
     mean = total(stake[..., None] ** 2, snapshot.block)[:, 0, 0] / snapshot.chosen.sum(-1).clamp_min(1)
-    return torch.where(snapshot.due[:, 0], (POLICY_SHARE * mean.sqrt()).to(unit.dtype), unit)
+    return torch.where(snapshot.due[:, 0], mean.sqrt().to(unit.dtype), unit)
 
 
 def _follow(
