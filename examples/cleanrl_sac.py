@@ -80,7 +80,7 @@ class Agent(nn.Module):
 
     def update(self, memory: Any) -> None:
         batch = memory.sample(self.args.batch_size)
-        q, error = self.td_errors(batch)
+        _, error = self.td_errors(batch)
         critic_loss = (batch.weight * 0.5 * (error**2).sum(1)).mean()  # memory: the weight
         mean, log_std = self.policy(batch.obs)
         new_action, log_prob = self.act(mean, log_std)

@@ -70,7 +70,8 @@ class CrystalParams(Lifecycle):
     contradiction is gone."""
 
     gate: PerLane = 2.0
-    """The TD loss of an experience is weighted by (1 − c)^gate (eq. eta); 0 where only a policy is anchored."""
+    """The TD loss of an experience is weighted by (1 − c)^gate (eq. eta). Where only a policy is anchored,
+    gate, settle and practice are off; see `for_anchors`."""
     w_min: PerLane = 0.0
     """Minimum of the weight (1 − c)^gate."""
     kappa: PerLane | Mapping[str, float] = 1.0
@@ -82,7 +83,7 @@ class CrystalParams(Lifecycle):
     practice: int = 5
     """An experience is practised while one of this many stored states nearest to its successor state, in its context,
     is fresh: arrived since the last consolidation. What is practised is not held: its TD loss counts fully, its anchor
-    follows the network without pull. 0: off."""
+    follows the network without pull. Pinned experiences are always held. 0: off."""
 
     batch: tuple[float, float, float] = (0.40, 0.10, 0.50)
     """Shares of a batch for liquid, glass and crystal."""
@@ -157,12 +158,14 @@ class CrystalParams(Lifecycle):
         return cls.paper(**{**table, "every_episode": False, "capacity": _with_crystal(0.05), **changes})
 
     def for_anchors(self, names: Collection[str]) -> Self:
-        """The same for a memory with these anchors. If none pulls on values, crystals count fully in the TD loss: a
-        critic that is not held to its values must learn them from what is replayed.
+        """The same for a memory with these anchors.
+
+        If only a policy is anchored, its critic is free: it learns from crystals like from all others, and where it
+        knows better than the anchor, it overrules it. So nothing needs to settle first, and nothing is released.
         """
         if not names and self.pulls:
             return self.without_anchors()
-        return replace(self, gate=0.0) if set(names) == {"policy"} else self
+        return replace(self, gate=0.0, settle=None, practice=0) if set(names) == {"policy"} else self
 
     def without_anchors(self) -> Self:
         """The same for a memory without anchors: since nothing holds the network to its crystals, it learns from them

@@ -107,8 +107,7 @@ def test_the_sac_s_gradients_are_those_of_explicit_losses(example: Any) -> None:
     best, apart = values(twin.critics, batch.obs, action).amin(1), bhattacharyya(Normal(old_mean, old_log.exp()), law)
     for b in range(args.batch_size):
         for k in range(2):
-            pull = batch.anchor["q"].coefficient[b] * (q[b, k] - batch.anchor["q"].target[b, k]) ** 2
-            critic = critic + (batch.weight[b] * (target[b] - q[b, k]) ** 2 / 2 + pull) / args.batch_size
+            critic = critic + batch.weight[b] * (target[b] - q[b, k]) ** 2 / 2 / args.batch_size
         pull = batch.anchor["policy"].coefficient[b] * apart[b].sum()
         actor = actor + (temperature * log_prob[b] - best[b] + pull) / args.batch_size
     for name, loss in (("critics", critic), ("actor", actor)):

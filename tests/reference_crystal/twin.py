@@ -220,10 +220,11 @@ class CrystalTwin:
             item.utility = rounded("utility", slot, utility_of(item, scaled[slot], downstream, visits[slot], self.p))
 
     def _practised(self, near: Near, fresh: set[int]) -> set[int]:
-        """Fresh, or one of the few nearest to the successor state is fresh and of the same context."""
+        """Fresh, or one of the few nearest to the successor state is fresh and of the same context; never pinned."""
         context = {slot: item.data.context for slot, item in self.slots.items()}
         around = {s: fresh & {j for j in near[s][: self.p.practice] if context[j] == context[s]} for s in near}
-        return {s for s in self.slots if s in fresh or around[s]} if self.p.practice else set()
+        free = [s for s, item in self.slots.items() if self.p.practice and not item.pinned]
+        return {s for s in free if s in fresh or around[s]}
 
     def _crystallize(
         self, chosen: list[int], output: dict[int, dict[str, np.ndarray]], practised: set[int], rounded: Rounded

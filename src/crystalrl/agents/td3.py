@@ -26,12 +26,18 @@ class TD3Params(AgentParams):
     """Standard deviation of the noise on the next action in a TD target."""
     target_clip: float = 0.5
     """Largest magnitude of the noise on the next action."""
+    action_l2: float = 0.0
+    """Factor of the mean square of the policy's output before tanh in its loss. It keeps tanh from saturating, after
+    which a policy would no longer learn (Andrychowicz et al. 2017 use it with DDPG)."""
     delay: int = 2
     """Updates of the critics per update of the policy and the target networks."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rules = {name: (getattr(self, name) >= 0, "a number ≥ 0") for name in ("noise", "target_noise", "target_clip")}
+        rules = {
+            name: (getattr(self, name) >= 0, "a number ≥ 0")
+            for name in ("noise", "target_noise", "target_clip", "action_l2")
+        }
         require(self, {**rules, "delay": (self.delay >= 1, "a whole number ≥ 1")})
 
 
@@ -86,10 +92,13 @@ class TD3(Agent):
         return weighted_mean(0.5 * td_error.square().sum(-1), batch.weight), td_error.detach().abs().mean(-1)
 
     def policy_loss(self, batch: Batch, method: Penalty | None = None) -> Tensor:
-        """Loss of the policy [L]: −Q₁ of its actions + anchor loss + the method's penalty."""
+        """Loss of the policy [L]: −Q₁ of its actions + penalty on large outputs + anchor loss + the method's penalty."""
         obs = require_tensor(batch.obs)
-        action = self.policy(self.theta, obs, batch.context)
+        raw = self.network(self.theta, obs, batch.context)
+        action = lanewise(torch.tanh, raw)
         loss = -self.twins(self.critics.detach(), obs, action, batch.context)[..., 0].mean(-1)
+        if self.params.action_l2:
+            loss = loss + self.params.action_l2 * raw.square().mean((-1, -2))
         if batch.anchor is not None:
             loss = loss + anchor_loss(action, batch.anchor["policy"])
         return with_penalty(loss, method, self.theta)

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, Transition
-from crystalrl.memory.crystal.anchors import POLICY_SHARE
 from crystalrl.types import Evaluate
 from tests.memory.crystal.experience import WithLists, feed, memory_of, with_output
 
@@ -113,7 +112,7 @@ def test_a_policy_is_anchored_in_units_of_what_is_at_stake() -> None:
             return Evaluation(batch.reward, {"q": batch.obs, "policy": batch.obs}, scale * batch.obs[..., 0])
 
         memory.consolidate(evaluate)
-        unit = POLICY_SHARE * scale * memory.experiences()["obs"][:, 0].square().mean().sqrt()
+        unit = scale * memory.experiences()["obs"][:, 0].square().mean().sqrt()
         anchors = memory.sample(4).anchor
         assert torch.allclose(anchors["policy"].coefficient, anchors["q"].coefficient * unit)
         strengths.append(anchors["q"].coefficient)

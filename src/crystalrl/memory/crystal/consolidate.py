@@ -17,7 +17,7 @@ from torch import Tensor
 
 from crystalrl import dynamics
 from crystalrl.memory.crystal.evaluate import Critique
-from crystalrl.memory.crystal.ledger import EVALUATED, since
+from crystalrl.memory.crystal.ledger import EVALUATED, PINNED, since
 from crystalrl.memory.crystal.novelty import find_visits, masked_quantile, visit_counts
 from crystalrl.memory.crystal.phases import move
 from crystalrl.memory.crystal.snapshot import Columns, Plan, Snapshot
@@ -207,7 +207,7 @@ def _step(snapshot: Snapshot, gain: Tensor, loss: Tensor, elapsed: Tensor) -> Te
 
 
 def _practised(snapshot: Snapshot, near: Near | None) -> Tensor:
-    """bool[L, W]: fresh, or a fresh state of its context is among the few nearest to its successor state."""
+    """bool[L, W]: fresh, or a fresh state of its context is among the few nearest to its successor state; not pinned."""
     fresh, count = snapshot.unevaluated, snapshot.shared.params.practice
     if near is None or count == 0:
         return torch.zeros_like(fresh)
@@ -217,7 +217,7 @@ def _practised(snapshot: Snapshot, near: Near | None) -> Tensor:
     context = snapshot.fields["context"]
     if context is not None:
         found &= context[lane, index] == context[..., None]
-    return (found.any(-1) | fresh) & snapshot.occupied
+    return (found.any(-1) | fresh) & snapshot.occupied & ((snapshot.columns.flags & PINNED) == 0)
 
 
 def _policy_unit(snapshot: Snapshot, stake: Tensor | None) -> Tensor:
