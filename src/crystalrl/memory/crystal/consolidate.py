@@ -207,7 +207,7 @@ def _step(snapshot: Snapshot, gain: Tensor, loss: Tensor, elapsed: Tensor) -> Te
 
 
 def _practised(snapshot: Snapshot, near: Near | None) -> Tensor:
-    """bool[L, W]: fresh, or a fresh state of its context is among the few nearest to its successor state; not pinned."""
+    """bool[L, W]: fresh, or a fresh state of its context is among the few nearest to its successor; not pinned."""
     fresh, count = snapshot.unevaluated, snapshot.shared.params.practice
     if near is None or count == 0:
         return torch.zeros_like(fresh)
