@@ -92,7 +92,7 @@ class TD3(Agent):
         return weighted_mean(0.5 * td_error.square().sum(-1), batch.weight), td_error.detach().abs().mean(-1)
 
     def policy_loss(self, batch: Batch, method: Penalty | None = None) -> Tensor:
-        """Loss of the policy [L]: −Q₁ of its actions, penalty on large outputs, anchor loss and the method's penalty."""
+        """Loss of the policy [L]: −Q₁ of its actions, penalty on large outputs, anchor loss, the method's penalty."""
         obs = require_tensor(batch.obs)
         raw = self.network(self.theta, obs, batch.context)
         action = lanewise(torch.tanh, raw)
