@@ -29,7 +29,7 @@ def test_crystals_and_what_pulls_on_them_are_counted() -> None:
     first, _, anchors, last = memory.summary().splitlines()
     assert first == "Holds 10 experiences: 6 liquid, 0 glass, 4 crystal."
     assert anchors == "Anchors: q pull on 4 experiences with mean strength 0.81."  # .9²
-    assert last == "1 consolidations; the largest c is 0.90; crystals have formed."
+    assert last == "2 consolidations; the largest c is 0.90; crystals have formed."
 
 
 def test_lanes_are_averaged() -> None:
