@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from typing import Any, Self, Unpack
 
@@ -28,9 +28,6 @@ from crystalrl.memory.stored import StoredMemory, restored
 from crystalrl.memory.updates import checked_update
 from crystalrl.random import Streams
 from crystalrl.types import ArrayLike, Batch, Evaluate, Transition
-
-Commit = Callable[[Tensor], None]
-"""Registers new experiences in slots int64[L, M], as `Ledger.commit` does."""
 
 
 class ReplayMemory(StoredMemory, complete=False):
@@ -112,14 +109,14 @@ class ReplayMemory(StoredMemory, complete=False):
         """
         return self._add(transition, valid)
 
-    def _add(self, transition: Transition, valid: ArrayLike | None, commit: Commit | None = None) -> Tensor:
-        """`add`; commit: instead of the ledger's."""
+    def _add(self, transition: Transition, valid: ArrayLike | None, c: Tensor | None = None) -> Tensor:
+        """`add`; c: see `Ledger.commit`."""
         self._make_room()  # may raise: nothing has changed yet
         rows = self.packer.pack(transition)
-        if self._single and valid is None and commit is None:
+        if self._single and valid is None:
             self._numpy_time += 1  # before the slot is allocated, as with several lanes
-            return self._write_single(self.ledger.add_one())
-        return self._add_rows(rows, valid, commit or self.ledger.commit)
+            return self._write_single(self.ledger.add_one(c))
+        return self._add_rows(rows, valid, c)
 
     def _make_room(self) -> None:
         if not self._recording:
@@ -137,17 +134,17 @@ class ReplayMemory(StoredMemory, complete=False):
             self.arena.write_one(self.packer.scratch_row, slot)
         return torch.from_numpy(np.array(slot if self.spec.lanes is None else [[slot]]))
 
-    def _add_rows(self, rows: Tensor, valid: ArrayLike | None, commit: Commit) -> Tensor:
+    def _add_rows(self, rows: Tensor, valid: ArrayLike | None, c: Tensor | None) -> Tensor:
         mask = self._all_valid if valid is None else self.packer.mask("valid", valid)
         closed, real = (rows, mask) if self.windows is None else self.windows.push(rows, mask)
         self.time += self.spec.envs if valid is None else mask.sum(-1)
-        slots = self._store(closed, real, commit)
+        slots = self._store(closed, real, c)
         return self._outer(slots) if self.windows is None else self._outer_windows(slots)
 
-    def _store(self, rows: Tensor, valid: Tensor, commit: Commit) -> Tensor:
+    def _store(self, rows: Tensor, valid: Tensor, c: Tensor | None = None) -> Tensor:
         slots = self.ledger.allocate(valid)
         self.arena.write(rows, slots)
-        commit(slots)
+        self.ledger.commit(slots, c)
         return slots
 
     @exclusive
@@ -167,7 +164,7 @@ class ReplayMemory(StoredMemory, complete=False):
         if self.windows is None:
             return self._outer(torch.full(mask.shape, -1, device=self.device))
         self._make_room()
-        return self._outer_windows(self._store(*self.windows.flush(mask), self.ledger.commit))
+        return self._outer_windows(self._store(*self.windows.flush(mask)))
 
     def _ended_mask(self, ended: ArrayLike | None) -> Tensor:
         return self._all_valid if ended is None else self.packer.mask("ended", ended)

@@ -38,10 +38,11 @@ class Ledger(Protocol):
     def allocate(self, valid: Tensor) -> Tensor:
         """Slots int64[L, M] for new experiences, in order; −1 where valid bool[L, M] is False or it is not kept."""
 
-    def commit(self, slots: Tensor) -> None:
-        """Confirm that the rows of the allocated slots int64[L, M] have been stored."""
+    def commit(self, slots: Tensor, c: Tensor | None = None) -> None:
+        """Confirm that the rows of the allocated slots int64[L, M] have been stored; c float32[L, 1 or M]: their
+        initial crystallization, of which only a crystal ledger knows."""
 
-    def add_one(self) -> int:
+    def add_one(self, c: Tensor | None = None) -> int:
         """`allocate` and `commit` in one, for a single experience of the only lane, on CPU; its row is stored next."""
 
     def sampler(self) -> Sampler:
@@ -91,7 +92,7 @@ class CountedLedger:
     def reserve(self, width: int) -> None:
         pass
 
-    def commit(self, slots: Tensor) -> None:
+    def commit(self, slots: Tensor, c: Tensor | None = None) -> None:
         pass
 
     def sampler(self) -> Sampler:
@@ -124,7 +125,7 @@ class RingLedger(CountedLedger):
     def allocate(self, valid: Tensor) -> Tensor:
         return self.backend.writes.allocate(valid, self.number, self.slots)
 
-    def add_one(self) -> int:
+    def add_one(self, c: Tensor | None = None) -> int:
         number = int(self._number[0])
         self._number[0] = number + 1
         return number % self.slots

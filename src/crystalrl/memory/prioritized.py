@@ -68,10 +68,10 @@ class PrioritizedLedger(RingLedger):
     def nbytes(self) -> int:
         return self.tree.nbytes + self.max_priority.nbytes
 
-    def commit(self, slots: Tensor) -> None:
+    def commit(self, slots: Tensor, c: Tensor | None = None) -> None:
         self.tree.commit(slots, self.rule)
 
-    def add_one(self) -> int:
+    def add_one(self, c: Tensor | None = None) -> int:
         slot = super().add_one()
         self.tree.commit_one(slot, self.rule)
         return slot

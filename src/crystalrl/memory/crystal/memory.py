@@ -100,7 +100,7 @@ class CrystalMemory(StoredCrystals):
         demonstrations.
         """
         c = None if crystallization is None else checked_c(self.spec, crystallization)
-        slots = self._add(transition, valid, None if c is None else lambda slots: self.ledger.commit(slots, c))
+        slots = self._add(transition, valid, c)
         if not self._recording:
             self._steps += self.spec.envs
         if self.params.every_episode or self.params.boost:
