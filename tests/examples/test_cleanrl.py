@@ -14,7 +14,7 @@ import torch
 from torch.distributions import Normal
 
 from crystalrl import Anchor, Batch, CrystalParams, Transition, load_memory
-from tests.examples.test_examples import EXAMPLES, run_in_turn
+from tests.examples.conftest import EXAMPLES, RunHere
 from tests.experience import bhattacharyya
 from tests.integrations.gradients import difference, varied
 from tests.integrations.twins import QUICK
@@ -26,11 +26,11 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module
 
 
-def test_a_short_run_ends_and_saves_its_memory(tmp_path: Path) -> None:
-    names = ("cleanrl_dqn", "cleanrl_sac")
-    printed = run_in_turn(*([f"{name}.py", "--steps", "900", "--out", name] for name in names), at=tmp_path)
-    assert all("mean return" in each for each in printed)
-    assert all(len(load_memory(tmp_path / name / "memory.safetensors")) > 800 for name in names)
+@pytest.mark.parametrize("name", ["cleanrl_dqn", "cleanrl_sac"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_short_run_ends_and_saves_its_memory(name: str, tmp_path: Path, run_here: RunHere) -> None:
+    assert "mean return" in run_here(f"{name}.py", "--steps", "900", "--out", name)
+    assert len(load_memory(tmp_path / name / "memory.safetensors")) > 800
 
 
 @pytest.mark.parametrize("name", ["cleanrl_dqn", "cleanrl_sac"])

@@ -1,4 +1,4 @@
-"""The ledger of a crystal memory: the state of every experience, which slots are overwritten, which are drawn."""
+"""The ledger of a crystal memory: the state of every experience, and which slots are overwritten."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from crystalrl.dynamics import EMPTY
 from crystalrl.lanes import per_lane
 from crystalrl.memory.crystal.checks import counts, ledger_problems
 from crystalrl.memory.crystal.write_order import write_order
-from crystalrl.memory.ledger import Draw
-from crystalrl.memory.sampling.priority import LossGate, PriorityRule, annealed
+from crystalrl.memory.sampling.priority import Annealed, LossGate, PriorityRule
+from crystalrl.memory.sampling.sampler import WeightedSampler
 from crystalrl.memory.sampling.strata import BatchStrata
 from crystalrl.memory.sampling.sum_tree import SumTree
 from crystalrl.memory.storage.checks import Named, Problems, refuse
@@ -44,7 +44,6 @@ class CrystalLedger:
     be written, in order: free ones, then liquid by utility, then liquid not yet evaluated by age.
     """
 
-    learns = True
     c: Tensor
     """float32[L, N]: crystallization."""
     utility: Tensor
@@ -136,7 +135,7 @@ class CrystalLedger:
         return SlotColumns(*columns, clock, self.number, self.filled, enter, spec.n_step)
 
     def _set_rules(self, device: torch.device) -> None:
-        self.is_exponent = self._lane("is_exponent", device)
+        self.is_exponent = Annealed(self._lane("is_exponent", device), self.params.is_steps)
         self.gate = LossGate(self.held, self._lane("gate", device), self._lane("w_min", device))
         state = (self.c, self._wide["error"])
         self.rule = PriorityRule(TINY, self._lane("nu", device), self.max_priority, WEIGHTING, state)
@@ -205,17 +204,12 @@ class CrystalLedger:
             self.refresh_strata()
         return slot
 
-    def draw(self, size: int, time: Tensor) -> Draw:
-        exponent, strata = annealed(self.is_exponent, self.params.is_steps, time), self.strata.of(size, self.filled)
-        count = self.strata.counts(strata, self.filled)
-        return Draw(*self.tree.sample(self.streams, strata, count, exponent, self.gate))
+    def sampler(self) -> WeightedSampler:
+        return WeightedSampler(self.streams, self, self.tree, self.rule, self.strata, self.is_exponent, self.gate)
 
     def refresh_strata(self) -> None:
         """Recompute how many samples of a batch come from each phase, after their sizes have changed."""
         self.strata.refresh(self.filled)
-
-    def update(self, slots: Tensor, magnitude: Tensor, ticket: Tensor | None) -> None:
-        self.tree.learn(slots, magnitude, self.rule, ticket)
 
     def rewrite(self, columns: Mapping[str, Tensor], phase: Tensor, due: Tensor, generation: Tensor) -> Tensor:
         """Write the columns [L, W] and phases uint8[L, W] that a consolidation planned for the lanes due bool[L, 1].
@@ -256,9 +250,6 @@ class CrystalLedger:
         flags = self.flags.gather(1, slots)
         self.flags.scatter_(1, slots, flags | PINNED if pinned else flags & ~PINNED)
         self.rebuild_queue()
-
-    def occupied(self, slots: Tensor) -> Tensor:
-        return self.tree.labelled(slots)
 
     def _own(self) -> dict[str, Tensor]:
         named = {f"slot.{name}": wide[:, : self.slots] for name, wide in self._wide.items()}

@@ -74,6 +74,7 @@ class CrystalMemory(StoredCrystals):
         """Consolidations of each lane so far. Also the tick of its noise, so that a lane gets the same noise alone."""
         clock = self.consolidations if self.params.clock == "calls" else self.time
         self.ledger = CrystalLedger(self.spec, self.streams, self.params, clock)
+        self.sampler = self.ledger.sampler()
         self.anchors = Anchors(anchor or {}, self.ledger, device)
         self.features = Features(self.spec, self.streams, features, self.params)
         self.neighbours = Neighbours(self.params, self.features, self.exact_up_to[device.type])
@@ -98,10 +99,8 @@ class CrystalMemory(StoredCrystals):
         `crystallization` (a number, or one per environment) is the initial c, 0 by default; a higher value suits
         demonstrations.
         """
-        if crystallization is None:
-            slots = self._add(transition, valid)
-        else:
-            slots = self._add_crystallized(transition, valid, checked_c(self.spec, crystallization))
+        c = None if crystallization is None else checked_c(self.spec, crystallization)
+        slots = self._add(transition, valid, c)
         if not self._recording:
             self._steps += self.spec.envs
         if self.params.every_episode or self.params.boost:
@@ -109,13 +108,6 @@ class CrystalMemory(StoredCrystals):
             ended = self.episodes.step(self.ledger, transition, mask)
             if self.params.every_episode:
                 self.ended |= ended.any(-1, keepdim=True)
-        return slots
-
-    def _add_crystallized(self, transition: Transition, valid: ArrayLike | None, c: Tensor) -> Tensor:
-        self._make_room()
-        rows = self.packer.pack(transition)
-        slots = self._add_rows(rows, valid, lambda slots: self.ledger.commit(slots, c))
-        self.ledger.refresh_strata()  # glass or crystal may have appeared, liquid may be gone
         return slots
 
     @exclusive
