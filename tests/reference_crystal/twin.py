@@ -187,7 +187,7 @@ class CrystalTwin:
                 self.slots[slot].error, output[slot], at_stake = critic(self.slots[slot])
                 stake.append(at_stake)
             if chosen:
-                self.unit = 0.3 * math.sqrt(sum(x * x for x in stake) / len(stake))
+                self.unit = math.sqrt(sum(x * x for x in stake) / len(stake))
             near = neighbours(self.slots, self.p)
             self._value(chosen, near, rounded)
             flagged = contradicted(self.slots, self.p)
