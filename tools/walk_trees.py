@@ -25,6 +25,7 @@ memory/crystal/memory.py::CrystalMemory.consolidate
       memory/crystal/consolidate.py::_rates
       memory/crystal/consolidate.py::_settled
       memory/crystal/consolidate.py::_step
+    memory/crystal/consolidate.py::_practised
     memory/crystal/consolidate.py::_follow
       memory/crystal/consolidate.py::_like
     memory/crystal/consolidate.py::_uniform
@@ -36,6 +37,7 @@ memory/crystal/memory.py::CrystalMemory.consolidate
         memory/crystal/phases.py::Moves
         memory/crystal/phases.py::_by_age
         memory/crystal/phases.py::_rank
+    memory/crystal/consolidate.py::_policy_unit
   memory/crystal/memory.py::CrystalMemory.apply
 """
 CONSOLIDATION_CONTRACTS = """
@@ -189,7 +191,7 @@ integrations/sb3/callback.py::Consolidate
       integrations/sb3/hooks.py::Hooks
         integrations/sb3/hooks.py::hooks_of
         integrations/sb3/hooks.py::strength
-        integrations/sb3/hooks.py::kl_gradient
+        integrations/sb3/hooks.py::gaussian_gradient
     integrations/_common.py::consolidate
 """,
         concrete="integrations/sb3/buffers.py::CrystalReplayBuffer",

@@ -48,7 +48,7 @@ class SAC(Agent):
     def __init__(self, spaces: Spaces, params: SACParams, streams: Streams) -> None:
         self.params, self.streams, self.size = params, streams, action_size(spaces)
         self.network, self.twins = policy_network(spaces, params, 2), TwinCritics(spaces, params)
-        self.anchors = {"policy": (2 * self.size,), "q": (2,)}
+        self.anchors = {"policy": (2 * self.size,)}
         self.theta = self.network.initial(streams).requires_grad_()
         self.critics = self.twins.initial(streams).requires_grad_()
         self.target = self.critics.detach().clone()
@@ -104,7 +104,7 @@ class SAC(Agent):
         td_error = target - q
         loss = weighted_mean(0.5 * td_error.square().sum(-1), batch.weight) + self._policy_loss(batch, obs, policy)
         if batch.anchor is not None:
-            loss = loss + anchor_losses({"q": q, "policy": policy}, batch.anchor, {"policy": gaussian_distance})
+            loss = loss + anchor_losses({"policy": policy}, batch.anchor, {"policy": gaussian_distance})
         return with_penalty(loss, method, self.theta), td_error.detach().abs().mean(-1)
 
     def update(self, batch: Batch, method: Penalty | None = None) -> Update:
@@ -130,7 +130,7 @@ class SAC(Agent):
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:
-        """Mean |TD error| of the twins [L, B], and the outputs that can be anchored: q [L, B, 2], policy [L, B, 2A].
+        """Mean |TD error| of the twins [L, B], the policy [L, B, 2A] for its anchor, and what is at stake [L, B].
 
         Its noise depends only on the number of updates, so no state changes.
         """
@@ -139,7 +139,8 @@ class SAC(Agent):
         target = self.td_target(batch, noise, self.critics if self.params.errors == "online" else None)
         q = self.twins(self.critics, obs, batch.action, batch.context)
         error = (target.unsqueeze(-1) - q).abs().mean(-1)
-        return Evaluation(error, {"q": q, "policy": self.policy(obs, batch.context)})
+        stake = self.twins(self.critics, obs, self.greedy(obs, batch.context), batch.context) - q
+        return Evaluation(error, {"policy": self.policy(obs, batch.context)}, stake.mean(-1))
 
     def tensors(self) -> dict[str, Tensor]:
         own = {"theta": self.theta, "critics": self.critics, "target": self.target, "log_alpha": self.log_alpha}

@@ -26,12 +26,18 @@ class TD3Params(AgentParams):
     """Standard deviation of the noise on the next action in a TD target."""
     target_clip: float = 0.5
     """Largest magnitude of the noise on the next action."""
+    action_l2: float = 0.0
+    """Factor of the mean square of the policy's output before tanh in its loss. It keeps tanh from saturating, after
+    which a policy would no longer learn (Andrychowicz et al. 2017 use it with DDPG)."""
     delay: int = 2
     """Updates of the critics per update of the policy and the target networks."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rules = {name: (getattr(self, name) >= 0, "a number ≥ 0") for name in ("noise", "target_noise", "target_clip")}
+        rules = {
+            name: (getattr(self, name) >= 0, "a number ≥ 0")
+            for name in ("noise", "target_noise", "target_clip", "action_l2")
+        }
         require(self, {**rules, "delay": (self.delay >= 1, "a whole number ≥ 1")})
 
 
@@ -43,7 +49,7 @@ class TD3(Agent):
     def __init__(self, spaces: Spaces, params: TD3Params, streams: Streams) -> None:
         self.params, self.streams, self.size = params, streams, action_size(spaces)
         self.network, self.twins = policy_network(spaces, params, 1), TwinCritics(spaces, params)
-        self.anchors = {"policy": (self.size,), "q": (2,)}
+        self.anchors = {"policy": (self.size,)}
         self.theta = self.network.initial(streams).requires_grad_()
         self.critics = self.twins.initial(streams).requires_grad_()
         self.theta_target, self.critics_target = self.theta.detach().clone(), self.critics.detach().clone()
@@ -78,22 +84,22 @@ class TD3(Agent):
         return batch.reward + batch.discount * value
 
     def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Loss of the critics [L]: weighted TD loss + anchor loss; and the twins' mean |TD error| [L, B]."""
+        """Loss of the critics [L], the weighted TD loss; and the twins' mean |TD error| [L, B]."""
         obs = require_tensor(batch.obs)
         target = self.td_target(batch, normals(self.streams, obs, self.size)).unsqueeze(-1)
         q = self.twins(self.critics, obs, batch.action, batch.context)
         td_error = target - q
-        loss = weighted_mean(0.5 * td_error.square().sum(-1), batch.weight)
-        if batch.anchor is not None and "q" in batch.anchor:
-            loss = loss + anchor_loss(q, batch.anchor["q"])
-        return loss, td_error.detach().abs().mean(-1)
+        return weighted_mean(0.5 * td_error.square().sum(-1), batch.weight), td_error.detach().abs().mean(-1)
 
     def policy_loss(self, batch: Batch, method: Penalty | None = None) -> Tensor:
-        """Loss of the policy [L]: −Q₁ of its actions + anchor loss + the method's penalty."""
+        """Loss of the policy [L]: −Q₁ of its actions, penalty on large outputs, anchor loss, the method's penalty."""
         obs = require_tensor(batch.obs)
-        action = self.policy(self.theta, obs, batch.context)
+        raw = self.network(self.theta, obs, batch.context)
+        action = lanewise(torch.tanh, raw)
         loss = -self.twins(self.critics.detach(), obs, action, batch.context)[..., 0].mean(-1)
-        if batch.anchor is not None and "policy" in batch.anchor:
+        if self.params.action_l2:
+            loss = loss + self.params.action_l2 * raw.square().mean((-1, -2))
+        if batch.anchor is not None:
             loss = loss + anchor_loss(action, batch.anchor["policy"])
         return with_penalty(loss, method, self.theta)
 
@@ -118,7 +124,7 @@ class TD3(Agent):
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:
-        """Mean |TD error| of the twins [L, B], and the outputs that can be anchored: q [L, B, 2], policy [L, B, A].
+        """Mean |TD error| of the twins [L, B], the policy [L, B, A] for its anchor, and what is at stake [L, B].
 
         Its noise depends only on the number of updates, so no state changes.
         """
@@ -127,7 +133,9 @@ class TD3(Agent):
         q = self.twins(self.critics, obs, batch.action, batch.context)
         target = self.td_target(batch, noise, online=self.params.errors == "online")
         error = (target.unsqueeze(-1) - q).abs().mean(-1)
-        return Evaluation(error, {"q": q, "policy": self.greedy(obs, batch.context)})
+        policy = self.greedy(obs, batch.context)
+        stake = self.twins(self.critics, obs, policy, batch.context) - q
+        return Evaluation(error, {"policy": policy}, stake.mean(-1))
 
     def tensors(self) -> dict[str, Tensor]:
         own = {

@@ -33,7 +33,7 @@ from crystalrl.study.task_files import HIDDEN, TASKS, sequence_from
 from crystalrl.suites.tasks import Sequence as TaskSequence
 
 OBJECTIVES = ("AP", "before", "adapted")
-METRICS = (*OBJECTIVES, "BT", "forgetting", "learned", "zero-shot", "FT random", "task-1 retention")
+METRICS = (*OBJECTIVES, "BT", "forgetting", "learned", "area", "zero-shot", "FT random", "task-1 retention")
 """Metrics that may be tested; "before" and "adapted" only for suites that redefine a task."""
 
 

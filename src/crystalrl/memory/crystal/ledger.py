@@ -52,6 +52,9 @@ class CrystalLedger:
     """float32[L, N]: last known |TD error|."""
     interference: Tensor
     """float32[L, N]: W in [0, 1], how strongly an experience or its future is contradicted."""
+    held: Tensor
+    """float32[L, N]: how firmly the network is held to the experience: c, but 0 while it is practised. It decides how
+    much the TD loss counts and how strongly anchors pull. Without `CrystalParams.practice` it is c itself."""
     key: Tensor
     """float32[L, N]: random key of a crystal; if there are too many crystals, those with the smallest keys stay."""
     streak: Tensor
@@ -105,7 +108,15 @@ class CrystalLedger:
     def _allocate_columns(self, spec: StorageSpec, clock: Tensor) -> SlotColumns:
         """Allocate the columns, set as attributes [L, N], with one spare slot for writes that are skipped."""
         lanes, slots, device, boost = self.lanes, self.slots, clock.device, self.params.boost
-        names = ("c", "utility", "error", "suspicion", "key", *(("boost",) if boost else ()))
+        names = (
+            "c",
+            "utility",
+            "error",
+            "suspicion",
+            "key",
+            *(("held",) * bool(self.params.practice)),
+            *(("boost",) * boost),
+        )
 
         def zeros(*shape: int, kind: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(*shape, lanes, slots + 1, dtype=kind, device=device)
@@ -117,6 +128,7 @@ class CrystalLedger:
             self._wide["env"] = zeros(kind=torch.uint8 if spec.envs <= 256 else torch.int32)
         for name, wide in self._wide.items():
             setattr(self, str(STORED_SLOTS.get(name, name)), wide[:, :slots])
+        self.held = self._wide.get("held", self._wide["c"])[:, :slots]
         env = self._wide.get("env", torch.zeros(0, dtype=torch.int32, device=device))
         enter = torch.stack(self.enter) + (0.0 if self.params.phases else torch.inf)
         columns = (floats, small, self._wide["birth"], self._wide["updated"], env)
@@ -124,7 +136,7 @@ class CrystalLedger:
 
     def _set_rules(self, device: torch.device) -> None:
         self.is_exponent = Annealed(self._lane("is_exponent", device), self.params.is_steps)
-        self.gate = LossGate(self.c, self._lane("gate", device), self._lane("w_min", device))
+        self.gate = LossGate(self.held, self._lane("gate", device), self._lane("w_min", device))
         state = (self.c, self._wide["error"])
         self.rule = PriorityRule(TINY, self._lane("nu", device), self.max_priority, WEIGHTING, state)
 

@@ -42,7 +42,7 @@ class CrystalMemory(StoredCrystals):
     TD loss of a replayed experience counts and how strongly its anchor pulls the network. Invariants: those of its
     ledger; an anchor starts as the network's output at the first evaluation, and follows it more slowly as c rises.
 
-        memory = CrystalMemory(100_000, obs=(17,), action=(6,), anchor={"q": (2,)})
+        memory = CrystalMemory(100_000, obs=(17,), action=(6,), anchor={"policy": (12,)})
         if memory.due:
             report = memory.consolidate(agent.evaluate)
     """
@@ -67,7 +67,7 @@ class CrystalMemory(StoredCrystals):
         require_params(params, CrystalParams)
         super().__init__(StorageSpec(capacity, **storage), arena)
         given = params or CrystalParams()
-        self.params = given if anchor or not given.pulls else given.without_anchors()
+        self.params = given.for_anchors(anchor or ())
         lanes, device = self.lanes, self.device
         refuse_too_few_liquid(self.params.caps(capacity)[0], self._width, capacity)
         self.consolidations = torch.zeros(lanes, dtype=torch.int64, device=device)
@@ -218,7 +218,7 @@ class CrystalMemory(StoredCrystals):
         if not torch.equal(snapshot.consolidations, self.consolidations):
             raise RuntimeError("apply: wanted the plan of the next consolidation, got one from before another")
         kept = self.ledger.rewrite(vars(plan.columns), plan.phase, snapshot.due, snapshot.generation)
-        self.anchors.rewrite(plan.anchors, kept)
+        self.anchors.rewrite(plan.anchors, kept, plan.unit)
         self.anchors.clear_slots(kept & (self.ledger.phase[:, : snapshot.slots] == EMPTY))
         self.grid.count_visits(plan.visits, kept)
         self.neighbours = plan.neighbours or self.neighbours
@@ -250,8 +250,8 @@ class CrystalMemory(StoredCrystals):
         self.grid.clear()
         self.neighbours.clear()
         self.episodes.clear()
-        for tensor in (*self.anchors.values(), self.ended):
-            tensor.zero_()
+        self.anchors.clear_all()
+        self.ended.zero_()
         self._steps *= 0
 
     @property

@@ -75,7 +75,7 @@ def consolidation(
 ) -> Consolidation:
     """The report of a plan that was written; begun_at: wall-clock time at which writing began."""
     written_at = perf_counter()
-    pull = anchors.pull(ledger.c, ledger.flags)
+    pull = anchors.pull(ledger.held, ledger.flags)
     values = phase_statistics(ledger) | loss_shares(ledger, ledger.is_exponent.at(time), pull) | dict(plan.values)
     values["contexts"] = effective_contexts(context, ledger.phase)
     table = torch.stack([value.to(torch.float64) for value in values.values()]).cpu()  # one transfer
@@ -130,7 +130,7 @@ def loss_shares(ledger: CrystalLedger, exponent: Tensor, pull: Tensor) -> dict[s
     """
     weight = ledger.tree.weight[:, : ledger.slots].to(torch.float64)
     shares = ledger.strata.fractions(ledger.filled)
-    gate = ledger.gate.of(ledger.c)
+    gate = ledger.gate.of(ledger.held)
     td, anchor = [], []
     for number in range(3):
         mine = weight * (ledger.phase == number + 1)
