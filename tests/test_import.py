@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 import crystalrl
 
 UNWANTED = {
@@ -39,8 +41,9 @@ def loaded_by(statement: str) -> set[str]:
     return set(json.loads(done.stdout))
 
 
-def test_import_loads_torch_and_numpy_and_nothing_else_of_weight() -> None:
-    loaded = loaded_by("import crystalrl")
+def test_import_loads_nothing_of_weight_and_a_memory_only_torch_and_numpy() -> None:
+    assert loaded_by("import crystalrl") - set(sys.stdlib_module_names) == {"crystalrl"}
+    loaded = loaded_by("from crystalrl import CrystalMemory")
     assert {"torch", "numpy", "crystalrl"} <= loaded
     assert not loaded & UNWANTED
     assert loaded - loaded_by("import torch, numpy") - set(sys.stdlib_module_names) == {"crystalrl"}
@@ -89,6 +92,12 @@ def test_all_is_what_is_documented() -> None:
     assert all(hasattr(crystalrl, name) for name in crystalrl.__all__)
     assert all(getattr(crystalrl, name).__doc__ for name in crystalrl.__all__ if name != "__version__")
     assert list(crystalrl.__all__) == sorted(crystalrl.__all__)
+
+
+def test_a_name_that_is_not_there_is_refused() -> None:
+    with pytest.raises(AttributeError, match="module 'crystalrl' has no attribute 'Crystal'"):
+        crystalrl.Crystal  # noqa: B018
+    assert set(crystalrl.__all__) <= set(dir(crystalrl))
 
 
 def test_version_has_three_numbers() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from crystalrl.memory import CrystalMemory
 from crystalrl.study.cuda_graph import BURN_IN
 from crystalrl.study.plan import Group
-from crystalrl.study.run import Trainer
+from crystalrl.study.run import Trainer, updates_due
 from crystalrl.suites.base import Policy
 
 Clock = Callable[[], float]
@@ -129,8 +129,9 @@ class _Measurement:
             last - started < limits.seconds and (done < limits.iterations or (consolidations < 2 and done < longest))
         ):
             trainer.collect()
-            trainer.learn()
             done += 1
+            for _ in range(updates_due(trainer.spec, trainer.spec.warmup + done * trainer.spec.envs)):
+                trainer.learn()
             if memory.due:
                 spent += self.consolidation()
                 consolidations += 1

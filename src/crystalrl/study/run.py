@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -13,6 +14,7 @@ from crystalrl.study import build
 from crystalrl.study.cuda_graph import Captured
 from crystalrl.study.plan import Group
 from crystalrl.study.registry import has_boundaries
+from crystalrl.study.spec import RunSpec
 from crystalrl.suites.base import Policy, every_stage, load_world, world_state
 from crystalrl.suites.workers import Incident
 from crystalrl.types import Memory
@@ -97,9 +99,10 @@ class Trainer:
         kind = torch.float32 if box else torch.int64
         self.action = torch.zeros(len(seeds), spec.envs, *box, dtype=kind, device=device)
         parts = [self._collect] if self.suite.capturable else [self._act, self._store]
-        self._parts = [Captured(part, device) for part in parts]
-        """The parts of `collect` that a CUDA graph can hold."""
-        self.learn = Captured(self._learn, device)
+        here = self.memory.device.type == device.type
+        self._parts = [Captured(part, device, here or part == self._act) for part in parts]
+        """The parts of `collect` that a CUDA graph can hold; a memory on CPU is not one of them."""
+        self.learn = Captured(self._learn, device, here)
 
     def begin(self, stage: int) -> None:
         """Put every lane at the start of its stage. Without boundaries, only the first stage is a start."""
@@ -137,8 +140,9 @@ class Trainer:
     def _act(self) -> None:
         """Choose the actions."""
         spec = self.spec
-        fallen = (1 - spec.epsilon) * self.clock / self.horizon
-        action = self.agent.act(self.world.obs, (1 - fallen).clamp_min(spec.epsilon), self.world.context)
+        fallen = (1 - spec.epsilon) * (self.clock - spec.random_steps) / self.horizon
+        epsilon = (1 - fallen).clamp(spec.epsilon, 1.0)
+        action = self.agent.act(self.world.obs, epsilon, self.world.context)
         self.action.copy_(action)
         self.clock += spec.envs
 
@@ -236,7 +240,7 @@ def run(group: Group, device: torch.device | str = "cpu", trainer: Trainer | Non
             yield from trainer.incidents()
             if bool(trainer.failed.all()):
                 return
-            if event.done > group.spec.warmup:
+            for _ in range(updates_due(group.spec, event.done)):
                 trainer.learn()
             if trainer.memory.due:
                 report = trainer.memory.consolidate(trainer.agent.evaluate)
@@ -262,6 +266,15 @@ def scored(trainer: Trainer) -> Iterator[Scored | Incident]:
 def without_failed(score: Tensor, failed: Tensor) -> Tensor:
     """Scores [L] or [L, S], NaN where the learner has failed."""
     return torch.where(failed if score.dim() == 1 else failed[:, None], torch.nan, score)
+
+
+def updates_due(spec: RunSpec, done: int) -> int:
+    """Updates that follow the step of all environments after which a lane has taken `done` steps in total."""
+    if done <= spec.warmup:
+        return 0
+    if not spec.updates:
+        return 1
+    return math.floor(done * spec.updates) - math.floor((done - spec.envs) * spec.updates)
 
 
 def interact(trainer: Trainer, stage: int) -> Iterator[Progress]:

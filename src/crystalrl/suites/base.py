@@ -61,6 +61,11 @@ class Suite(Protocol):
         """Whether transitions carry the task id; otherwise it is hidden."""
 
     @property
+    def stack(self) -> int | None:
+        """Frames in an observation, along its first axis, each of which the memory stores once; None: there are
+        none."""
+
+    @property
     def capturable(self) -> bool:
         """Whether worlds can step inside a captured CUDA graph."""
 

@@ -49,7 +49,7 @@ class GymSuite:
         self.context = visible and self.count > 1
         self.coded = self.context and len(sizes.obs) == 1
         self.obs = (sizes.obs[0] + self.count,) if self.coded else sizes.obs
-        self.action, self.obs_dtype = sizes.action, sizes.obs_dtype
+        self.action, self.obs_dtype, self.stack = sizes.action, sizes.obs_dtype, sizes.stack
         self.lost: set[int] = set()
         """Lanes that have ended because an environment failed, while training or while scoring."""
         self.workers = int(os.environ.get("CRYSTALRL_WORKERS", "0")) if workers is None else workers
@@ -86,6 +86,10 @@ class GymWorld:
         """The shared arrays as tensors [L, E, …]."""
         self._sent = {name: _Sent(whole, suite.device) for name, whole in self.host.items() if name in SENT}
         self._ids = torch.tensor(suite.tasks)
+        clips = torch.tensor([[task.clip or torch.inf for task in stages] for stages in suite.stages])
+        self._clips = clips if bool(clips.isfinite().any()) else None
+        """Largest reward [L, S] of every stage; None if there is no limit."""
+        self._clip = torch.zeros(self.lanes, envs, device=suite.device)
         self._code = torch.zeros(self.lanes, envs, suite.count, dtype=sizes.obs_dtype, device=suite.device)
         self.obs, self._before, self._after = (
             torch.zeros(self.lanes, envs, *suite.obs, dtype=sizes.obs_dtype, device=suite.device) for _ in range(3)
@@ -112,6 +116,8 @@ class GymWorld:
         task = self._ids[self.stage]
         if self.context is not None:
             self.context.copy_(task)
+        if self._clips is not None:
+            self._clip.copy_(self._clips.gather(1, self.stage))
         self._code.copy_(torch.nn.functional.one_hot(task, self.suite.count))
         self.pool.arrays["idle"][:] = False
 
@@ -134,6 +140,8 @@ class GymWorld:
                 past.clear()
         self._see("after", self._after)
         reward, terminated, truncated = (self._sent[name]() for name in ("reward", "terminated", "truncated"))
+        if self._clips is not None:
+            reward.clamp_(-self._clip, self._clip)
         return Transition(self._before, action, reward, self._after, terminated, truncated, self.context)
 
     def play(self, action: Tensor) -> list[Any]:

@@ -1,7 +1,7 @@
 """Environments that step on shared arrays: in this process, or in a separate program that `workers` starts.
 
-The program must start quickly and must not load PyTorch, so this module imports only NumPy, and Gymnasium or MinAtar
-when a task needs them.
+The program must start quickly and must not load PyTorch, so this module imports only NumPy, and Gymnasium or the
+package of an environment when a task needs it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crystalrl.suites.makers import MAKERS
+
 Arrays = Mapping[str, NDArray[Any]]
 Layout = Sequence[tuple[str, Sequence[int], str]]
 """Name, shape and dtype of each shared array."""
@@ -27,8 +29,6 @@ Failure = dict[str, Any]
 started again.
 """
 ALIGN = 64
-FRAMES = 2500
-"""Steps after which a MinAtar episode is truncated."""
 
 
 def nbytes(layout: Layout) -> int:
@@ -215,37 +215,10 @@ def _pad(row: NDArray[Any], obs: Any) -> None:
         row[tuple(slice(0, n) for n in value.shape)] = value
 
 
-class MinAtar:
-    """A MinAtar game (Young and Tian 2019) with Gymnasium's interface, the full action set and sticky actions."""
-
-    class action_space:
-        n = 6
-
-    def __init__(self, game: str) -> None:
-        from minatar import Environment  # type: ignore[import-untyped, unused-ignore]
-
-        self.game = Environment(game)
-        self.observation_shape = tuple(self.game.state_shape())
-        self.age = 0
-
-    @property
-    def unwrapped(self) -> MinAtar:
-        return self
-
-    def reset(self, seed: int) -> tuple[Any, dict[str, Any]]:
-        self.game.seed(seed % 2**32)
-        self.game.last_action, self.age = 0, 0
-        self.game.reset()
-        return self.game.state(), {}
-
-    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        reward, ended = self.game.act(action)
-        self.age += 1
-        return self.game.state(), float(reward), bool(ended), self.age >= FRAMES and not ended, {}
-
-
 def make(task: Mapping[str, Any]) -> Any:
-    """The environment of a task, wrapped: `minatar:GAME`, `module:function`, or a registered Gymnasium id."""
+    """The environment of a task, wrapped: `minatar:GAME`, `meta-world:TASK`, `atari:GAME`, `module:function`, or a
+    registered Gymnasium id.
+    """
     env = _made(task["make"], task["options"])
     for wrapper in task["wrappers"]:
         try:
@@ -259,8 +232,8 @@ def make(task: Mapping[str, Any]) -> Any:
 
 def _made(name: str, options: Mapping[str, Any]) -> Any:
     kind, colon, rest = name.partition(":")
-    if colon and kind == "minatar":
-        return MinAtar(rest, **options)
+    if colon and kind in MAKERS:
+        return MAKERS[kind](rest, **options)
     if colon and rest.isidentifier():
         return _named(name)(**options)
     import gymnasium
