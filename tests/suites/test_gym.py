@@ -154,3 +154,13 @@ def test_box_actions_beyond_those_of_a_task_are_ignored() -> None:
     for stage, wanted in ((0, 4.0 - 2.0), (1, 4.0 - 2.0 + 1.0)):
         world.reset(torch.tensor([stage]))
         assert world.step(torch.tensor([[[1.0, -1.0, 0.0]]])).next_obs[0, 0, -1] == wanted
+
+
+def test_an_agent_sees_rewards_within_the_clip_of_their_task_and_scores_count_them_whole() -> None:
+    tasks = [Task("clipped", ECHO, clip=0.25), Task("whole", ECHO)]
+    made = GymSuite([tasks], Sizes((2,), 2), [0])
+    world = made.world(2)
+    for stage, seen in ((0, 0.25), (1, 1.0)):
+        world.reset(torch.tensor([stage]))
+        assert world.step(torch.zeros(1, 2, dtype=torch.int64)).reward.tolist() == [[seen, seen]]
+    assert made.evaluator(1).score(still, torch.tensor([[0, 1]])).tolist() == [[5.0, 5.0]]

@@ -10,6 +10,7 @@ from torch import Tensor
 from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, prefixed, require, require_tensor
 from crystalrl.agents.critics import TwinCritics, policy_network
 from crystalrl.agents.exploration import action_size, epsilon_greedy, fixed_normals, normals
+from crystalrl.agents.pop_art import PopArt, in_units
 from crystalrl.lanes import lanewise
 from crystalrl.losses import Penalty, anchor_loss, weighted_mean, with_penalty
 from crystalrl.random import Streams
@@ -42,7 +43,9 @@ class TD3(Agent):
 
     def __init__(self, spaces: Spaces, params: TD3Params, streams: Streams) -> None:
         self.params, self.streams, self.size = params, streams, action_size(spaces)
-        self.network, self.twins = policy_network(spaces, params, 1), TwinCritics(spaces, params)
+        lanes = len(streams.seeds)
+        self.scale = PopArt(lanes, spaces.tasks, streams.device) if params.pop_art else None
+        self.network, self.twins = policy_network(spaces, params, 1), TwinCritics(spaces, params, self.scale)
         self.anchors = {"policy": (self.size,), "q": (2,)}
         self.theta = self.network.initial(streams).requires_grad_()
         self.critics = self.twins.initial(streams).requires_grad_()
@@ -82,23 +85,31 @@ class TD3(Agent):
         obs = require_tensor(batch.obs)
         target = self.td_target(batch, normals(self.streams, obs, self.size)).unsqueeze(-1)
         q = self.twins(self.critics, obs, batch.action, batch.context)
-        td_error = target - q
+        td_error, anchors = target - q, batch.anchor
+        if self.scale is not None:
+            unit = self.scale.unit(obs, batch.context)
+            q, td_error = q / unit.unsqueeze(-1), td_error / unit.unsqueeze(-1)
+            anchors = anchors and in_units(anchors, unit)
         loss = weighted_mean(0.5 * td_error.square().sum(-1), batch.weight)
-        if batch.anchor is not None and "q" in batch.anchor:
-            loss = loss + anchor_loss(q, batch.anchor["q"])
+        if anchors is not None and "q" in anchors:
+            loss = loss + anchor_loss(q, anchors["q"])
         return loss, td_error.detach().abs().mean(-1)
 
     def policy_loss(self, batch: Batch, method: Penalty | None = None) -> Tensor:
         """Loss of the policy [L]: −Q₁ of its actions + anchor loss + the method's penalty."""
         obs = require_tensor(batch.obs)
         action = self.policy(self.theta, obs, batch.context)
-        loss = -self.twins(self.critics.detach(), obs, action, batch.context)[..., 0].mean(-1)
+        value = self.twins(self.critics.detach(), obs, action, batch.context)[..., 0]
+        loss = -(value if self.scale is None else value / self.scale.unit(obs, batch.context)).mean(-1)
         if batch.anchor is not None and "policy" in batch.anchor:
             loss = loss + anchor_loss(action, batch.anchor["policy"])
         return with_penalty(loss, method, self.theta)
 
     def update(self, batch: Batch, method: Penalty | None = None) -> Update:
         """One gradient step of the critics per lane; every `delay` of them, one of policy and target networks."""
+        if self.scale is not None:
+            target = self.td_target(batch, self._fixed_noise(require_tensor(batch.obs)))
+            self.scale.observe(target, batch.context, self.twins.network, (self.critics, self.critics_target))
         loss, td_error = self.loss(batch)
         (gradient,) = torch.autograd.grad(loss.sum(), self.critics)
         self.optimisers["critic"].step(self.critics, gradient)
@@ -123,11 +134,16 @@ class TD3(Agent):
         Its noise depends only on the number of updates, so no state changes.
         """
         obs = require_tensor(batch.obs)
-        noise = fixed_normals(self.streams, self.optimisers["critic"].steps, obs, self.size)
         q = self.twins(self.critics, obs, batch.action, batch.context)
-        target = self.td_target(batch, noise, online=self.params.errors == "online")
+        target = self.td_target(batch, self._fixed_noise(obs), online=self.params.errors == "online")
         error = (target.unsqueeze(-1) - q).abs().mean(-1)
+        if self.scale is not None:
+            error = error / self.scale.unit(obs, batch.context)
         return Evaluation(error, {"q": q, "policy": self.greedy(obs, batch.context)})
+
+    def _fixed_noise(self, obs: Tensor) -> Tensor:
+        """Standard normals that depend on the number of updates alone."""
+        return fixed_normals(self.streams, self.optimisers["critic"].steps, obs, self.size)
 
     def tensors(self) -> dict[str, Tensor]:
         own = {
@@ -136,6 +152,7 @@ class TD3(Agent):
             "theta_target": self.theta_target,
             "critics_target": self.critics_target,
         }
+        own |= {} if self.scale is None else self.scale.tensors()
         for name, optimiser in self.optimisers.items():
             own |= prefixed(name, optimiser)
         return own
