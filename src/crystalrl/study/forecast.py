@@ -46,6 +46,8 @@ class Forecast:
     hours: float
     at_least: bool
     """Whether an evaluation was stopped, so that the run takes longer than `hours`."""
+    source: str = ""
+    """Where stored speeds come from; empty: the speed was measured here."""
 
 
 def forecast(group: Group, device: str, limits: Limits | None = None, clock: Clock | None = None) -> Forecast:

@@ -66,7 +66,7 @@ class Group:
         return sum(self.stage_steps[:stage])
 
 
-_LATER = {"budget_mb": 0.0, "order": 0, "orders": 1, "grid": "product", "updates": 0.0, "random_steps": 0}
+_LATER = {"budget_mb": 0.0, "order": 0, "orders": 1, "grid": "product", "updates": 0.0, "random_steps": 0, "lanes": 0}
 """Fields added later: at these values they are left out of the hash, so that older results keep their keys."""
 
 
@@ -79,7 +79,13 @@ def plan(rows: Mapping[str, RunSpec]) -> list[Group]:
             structure = _structure(cell)
             for lane in lanes:
                 members.setdefault((structure, stage_steps(cell, lane.stages)), []).append((lane, cell))
-    return [_group(pairs) for pairs in members.values()]
+    return [_group(part) for pairs in members.values() for part in _parts(pairs)]
+
+
+def _parts(pairs: Sequence[tuple[Lane, RunSpec]]) -> list[Sequence[tuple[Lane, RunSpec]]]:
+    """The lanes of a structure, at most `lanes` in each part."""
+    most = pairs[0][1].lanes or len(pairs)
+    return [pairs[first : first + most] for first in range(0, len(pairs), most)]
 
 
 def _lanes(method: str, cell: str, spec: RunSpec) -> list[Lane]:

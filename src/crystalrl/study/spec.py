@@ -97,6 +97,8 @@ class RunFields:
     """Test episodes per task, lane and evaluation."""
     points: int = 10
     """Points of the learning curve per task."""
+    lanes: int = 0
+    """Most learners that are trained together in one run; 0: all that are alike."""
     scratch: bool = False
     """Train a new agent on every stage separately: the reference for forward transfer."""
     order: int = 0
@@ -176,7 +178,7 @@ class RunSpec(RunFields):
 
 
 _LEAST = {"steps": 1, "capacity": 1, "batch": 1, "envs": 1, "warmup": 0, "episodes": 1, "points": 1}
-_LEAST |= {"order": 0, "orders": 1, "random_steps": 0}
+_LEAST |= {"order": 0, "orders": 1, "random_steps": 0, "lanes": 0}
 GRIDS = ("product", "each")
 
 
