@@ -276,17 +276,6 @@ def test_an_agent_learns_a_task_of_its_own() -> None:
     assert after.min() > 0.5
 
 
-@pytest.mark.parametrize(("updates", "envs", "made"), [(0.0, 8, 40), (1.0, 8, 320), (0.25, 8, 80), (0.1, 3, 32)])
-def test_updates_per_environment_step_do_not_depend_on_the_number_of_environments(updates, envs, made) -> None:
-    steps, warmup = 480 // envs * envs, 160 // envs * envs
-    (group,) = plan(
-        {"row": RunSpec("nav-1", updates=updates, warmup=warmup, **{**SMALL, "steps": steps, "envs": envs})}
-    )
-    trainer = Trainer(group, torch.device("cpu"))
-    list(run(group, trainer=trainer))
-    assert abs(int(trainer.agent.optimiser.steps) - made) <= 1
-
-
 def test_every_task_starts_with_the_given_number_of_random_steps() -> None:
     spec = RunSpec("nav-2", random_steps=160, epsilon=0.0, explore=0.0, warmup=10_000, **SMALL)
     trainer = Trainer(plan({"row": spec})[0], torch.device("cpu"))
@@ -299,3 +288,14 @@ def test_every_task_starts_with_the_given_number_of_random_steps() -> None:
             own.append(float((trainer.action == best).float().mean()))
         assert sum(own[:20]) / 20 < 0.4  # one of five actions is the best
         assert own[21:] == [1.0] * 39
+
+
+def test_updates_during_a_step_of_environments_do_not_see_its_transitions() -> None:
+    (group,) = plan({"row": RunSpec("cartpole", warmup=0, **SMALL)})
+    trainer = Trainer(group, torch.device("cpu"))
+    trainer.begin(0)
+    seen = []
+    trainer.learn.step = lambda: seen.append(len(trainer.memory))
+    for _ in range(3):
+        trainer.advance(1)
+    assert seen == [0, 8, 16]

@@ -12,7 +12,8 @@ from torch import Tensor
 from crystalrl.memory import CrystalMemory
 from crystalrl.study.cuda_graph import BURN_IN
 from crystalrl.study.plan import Group
-from crystalrl.study.run import Trainer, updates_due
+from crystalrl.study.run import Trainer
+from crystalrl.study.schedule import updates_due
 from crystalrl.suites.base import Policy
 
 Clock = Callable[[], float]
@@ -130,10 +131,8 @@ class _Measurement:
         while done < limits.minimum or (
             last - started < limits.seconds and (done < limits.iterations or (consolidations < 2 and done < longest))
         ):
-            trainer.collect()
             done += 1
-            for _ in range(updates_due(trainer.spec, trainer.spec.warmup + done * trainer.spec.envs)):
-                trainer.learn()
+            trainer.advance(updates_due(trainer.spec, trainer.spec.warmup + done * trainer.spec.envs))
             if memory.due:
                 spent += self.consolidation()
                 consolidations += 1

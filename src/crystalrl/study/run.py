@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -14,7 +13,7 @@ from crystalrl.study import build
 from crystalrl.study.cuda_graph import Captured
 from crystalrl.study.plan import Group
 from crystalrl.study.registry import has_boundaries
-from crystalrl.study.spec import RunSpec
+from crystalrl.study.schedule import curve_step, updates_due
 from crystalrl.suites.base import Policy, every_stage, load_world, world_state
 from crystalrl.suites.workers import Incident
 from crystalrl.types import Memory
@@ -121,6 +120,25 @@ class Trainer:
         if self.bounded:
             self.method.task_end(self.agent, self.memory, stage)
 
+    def advance(self, updates: int) -> None:
+        """One step of every environment, and this many updates. Worker processes step during the updates, which thus do
+        not see the new transitions yet; the order is the same without workers.
+        """
+        if self.suite.capturable:
+            self.collect()
+            self._learn_often(updates)
+            return
+        act, store = self._parts
+        act()
+        self.world.start(self.action)
+        self._learn_often(updates)
+        self.transition = self.world.finish()
+        self._reserved(store)
+
+    def _learn_often(self, updates: int) -> None:
+        for _ in range(updates):
+            self.learn()
+
     def collect(self) -> None:
         """Take one step in every environment and store the transitions."""
         *before, last = self._parts
@@ -128,9 +146,13 @@ class Trainer:
             part()
         if before:
             self._step_world()
-        if last.graph is not None:
+        self._reserved(last)
+
+    def _reserved(self, storing: Captured) -> None:
+        """Call a part that stores transitions."""
+        if storing.graph is not None:
             self.memory.reserve()
-        last()
+        storing()
 
     def _collect(self) -> None:
         self._act()
@@ -240,13 +262,11 @@ def run(group: Group, device: torch.device | str = "cpu", trainer: Trainer | Non
             yield from trainer.incidents()
             if bool(trainer.failed.all()):
                 return
-            for _ in range(updates_due(group.spec, event.done)):
-                trainer.learn()
             if trainer.memory.due:
                 report = trainer.memory.consolidate(trainer.agent.evaluate)
                 if report is not None:
                     yield Consolidated(stage, event.done, report.values)
-            if point := _curve_step(group, event):
+            if point := curve_step(group, event.stage, event.done):
                 score = trainer.score_current(stage)
                 yield from trainer.incidents()
                 yield Curve(stage, point, without_failed(score, trainer.failed))
@@ -268,28 +288,13 @@ def without_failed(score: Tensor, failed: Tensor) -> Tensor:
     return torch.where(failed if score.dim() == 1 else failed[:, None], torch.nan, score)
 
 
-def updates_due(spec: RunSpec, done: int) -> int:
-    """Updates that follow the step of all environments after which a lane has taken `done` steps in total."""
-    if done <= spec.warmup:
-        return 0
-    if not spec.updates:
-        return 1
-    return math.floor(done * spec.updates) - math.floor((done - spec.envs) * spec.updates)
-
-
 def interact(trainer: Trainer, stage: int) -> Iterator[Progress]:
     """Step all environments until the stage is complete."""
     group, envs = trainer.group, trainer.spec.envs
     begun, total = group.begins(stage), group.steps
+    late = 0 if trainer.suite.capturable else envs  # steps that are not stored yet when the updates are made
     for step in range(trainer.step, group.stage_steps[stage] // envs):
-        trainer.collect()
+        done = begun + (step + 1) * envs
+        trainer.advance(updates_due(trainer.spec, done - late))
         trainer.step = step + 1
-        yield Progress(stage, begun + (step + 1) * envs, total)
-
-
-def _curve_step(group: Group, event: Progress) -> int | None:
-    """Steps into the stage if a point of the learning curve is due now, else None."""
-    spec = group.spec
-    within = event.done - group.begins(event.stage)
-    every = max(group.stage_steps[event.stage] // spec.envs // spec.points, 1) * spec.envs
-    return within if within % every == 0 and within // every <= spec.points else None
+        yield Progress(stage, done, total)

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl.backends.splitmix import mix_int
 from crystalrl.random import Stream
 from crystalrl.suites.base import Policy, Shape
+from crystalrl.suites.process import worker_arrays
 from crystalrl.suites.sizes import Sizes
 from crystalrl.suites.tasks import Task
 from crystalrl.suites.worker import Request
@@ -82,7 +84,8 @@ class GymWorld:
         ids = torch.zeros(self.lanes, envs, dtype=torch.int32, device=suite.device)
         self.context = ids if suite.context else None
         """Task ids int32[L, E]; None if they are hidden."""
-        self.host = {name: self._whole(name) for name in self.pool.arrays if name not in ("at", "action")}
+        apart = ("action", *(name for name, *_ in worker_arrays(0)))
+        self.host = {name: self._whole(name) for name in self.pool.arrays if name not in apart}
         """The shared arrays as tensors [L, E, …]."""
         self._sent = {name: _Sent(whole, suite.device) for name, whole in self.host.items() if name in SENT}
         self._ids = torch.tensor(suite.tasks)
@@ -131,10 +134,22 @@ class GymWorld:
 
     def step(self, action: Tensor) -> Transition:
         """Take actions int64[L, E] or float[L, E, A]; environments whose episode ended are reset."""
+        self.start(action)
+        return self.finish()
+
+    def start(self, action: Tensor) -> None:
+        """Begin a step: workers take the actions while this process does something else. `finish` must follow."""
         self._before.copy_(self.obs)
-        given = self.play(action)
+        self._given = self._give(action)
+        self._action = action
+        self.pool.start_step()
+
+    def finish(self) -> Transition:
+        """The transition of the step that `start` began."""
+        self.pool.finish_step()
+        self._see("shown", self.obs)
         ended = self.pool.arrays["terminated"] | self.pool.arrays["truncated"] | self.pool.arrays["failed"]
-        for past, taken, over in zip(self.history, given, ended.tolist(), strict=True):
+        for past, taken, over in zip(self.history, self._given.tolist(), ended.tolist(), strict=True):
             past.append(taken)
             if over:
                 past.clear()
@@ -142,16 +157,19 @@ class GymWorld:
         reward, terminated, truncated = (self._sent[name]() for name in ("reward", "terminated", "truncated"))
         if self._clips is not None:
             reward.clamp_(-self._clip, self._clip)
-        return Transition(self._before, action, reward, self._after, terminated, truncated, self.context)
+        return Transition(self._before, self._action, reward, self._after, terminated, truncated, self.context)
 
-    def play(self, action: Tensor) -> list[Any]:
-        """Take actions [L, E, …], with the results in `host` and `obs`; return the actions as a list, row by row."""
-        given = action.to("cpu").flatten(0, 1).numpy()
-        self.pool.arrays["action"][...] = given
+    def play(self, action: Tensor) -> None:
+        """Take actions [L, E, …], with the results in `host` and `obs`."""
+        self._give(action)
         self.pool.step()
         self._see("shown", self.obs)
-        rows: list[Any] = given.tolist()
-        return rows
+
+    def _give(self, action: Tensor) -> NDArray[Any]:
+        """Show the actions to the workers; return them row by row."""
+        given = action.to("cpu", copy=True).flatten(0, 1).numpy()
+        self.pool.arrays["action"][...] = given
+        return given
 
     def _whole(self, name: str) -> Tensor:
         """A shared array as a host tensor [L, E, …], without a copy."""

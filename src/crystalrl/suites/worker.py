@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crystalrl.suites.makers import MAKERS
+from crystalrl.suites.signals import Word
 
 Arrays = Mapping[str, NDArray[Any]]
 Layout = Sequence[tuple[str, Sequence[int], str]]
@@ -29,6 +30,8 @@ Failure = dict[str, Any]
 started again.
 """
 ALIGN = 64
+ALIVE = 1.0
+"""Seconds after which a worker that waits looks whether its parent is still alive."""
 
 
 def nbytes(layout: Layout) -> int:
@@ -255,19 +258,28 @@ def set_physics(env: Any, physics: Mapping[str, float]) -> None:
         setattr(env.unwrapped, name, value)
 
 
-def serve(fd: int, layout: Layout) -> None:
-    """Execute requests, one line of JSON each, from stdin and answer each with a line on stdout, until stdin ends."""
+def serve(fd: int, number: int, parent: int) -> None:
+    """Be worker `number`: step its rows, or start those named on stdin, whenever `asked` changes; set `answered`, and
+    write the failures, if there are any, to stdout as JSON. End when the parent is gone.
+    """
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # output of environments goes to stderr: stdout is for answers only
-    slots = Slots(views(mmap.mmap(fd, nbytes(layout)), layout))
-    for line in iter(sys.stdin.readline, ""):
-        answers.write(json.dumps(dispatch(slots, json.loads(line))) + "\n")
-
-
-def dispatch(slots: Slots, message: Mapping[str, Any]) -> list[Failure]:
-    """Execute one message, {"begin": requests} or {"step": rows}; return the failures."""
-    return slots.begin(message["begin"]) if "begin" in message else slots.step(message["step"])
+    layout = json.loads(sys.stdin.readline())
+    arrays = views(mmap.mmap(fd, nbytes(layout)), layout)
+    slots, mine = Slots(arrays), range(number, len(arrays["reward"]), len(arrays["asked"]))
+    asked, answered = Word(arrays["asked"], number), Word(arrays["answered"], number)
+    seen = answered.get()
+    while os.getppid() == parent:
+        if not asked.wait(seen, ALIVE):
+            continue
+        seen = asked.get()
+        begins = arrays["begins"][number]
+        failures = slots.begin(json.loads(sys.stdin.readline())) if begins else slots.step(mine)
+        arrays["failures"][number] = len(failures)
+        answered.set(seen)
+        if failures:
+            answers.write(json.dumps(failures) + "\n")
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]), json.loads(sys.argv[2]))
+    serve(*map(int, sys.argv[1:]))
