@@ -1,6 +1,6 @@
 """One worker process: how it is started, asked, waited for and stopped.
 
-Requests and answers are words in shared memory (`signals`): the parent raises `asked`, the worker sets `answered` to it.
+Requests and answers are words in shared memory: the parent raises `asked`, and the worker sets `answered` to the same.
 Only what they have to say beyond that, which is rare, goes through pipes as JSON.
 """
 
