@@ -126,33 +126,27 @@ class Trainer:
         """
         if self.suite.capturable:
             self.collect()
-            self._learn_often(updates)
-            return
-        act, store = self._parts
-        act()
-        self.world.start(self.action)
-        self._learn_often(updates)
-        self.transition = self.world.finish()
-        self._reserved(store)
-
-    def _learn_often(self, updates: int) -> None:
+        else:
+            self._parts[0]()
+            self.world.start(self.action)
         for _ in range(updates):
             self.learn()
+        if not self.suite.capturable:
+            self.transition = self.world.finish()
+            self._store_captured()
 
     def collect(self) -> None:
         """Take one step in every environment and store the transitions."""
-        *before, last = self._parts
-        for part in before:
-            part()
-        if before:
+        if not self.suite.capturable:
+            self._parts[0]()
             self._step_world()
-        self._reserved(last)
+        self._store_captured()
 
-    def _reserved(self, storing: Captured) -> None:
-        """Call a part that stores transitions."""
-        if storing.graph is not None:
+    def _store_captured(self) -> None:
+        """The last part, which stores the transitions."""
+        if self._parts[-1].graph is not None:
             self.memory.reserve()
-        storing()
+        self._parts[-1]()
 
     def _collect(self) -> None:
         self._act()
