@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -227,7 +228,11 @@ class _Sent:
 
 
 class GymEvaluator:
-    """Mean score of test episodes whose starts are the same at every call; all requested stages run in parallel."""
+    """Mean score of test episodes whose starts are the same at every call; stages run in parallel, as many at once as
+    fit into `most` environments.
+    """
+
+    most = 2048
 
     def __init__(self, suite: GymSuite, episodes: int) -> None:
         self.suite, self.episodes = suite, episodes
@@ -247,7 +252,15 @@ class GymEvaluator:
 
     def score(self, policy: Policy, stage: Tensor) -> Tensor:
         """float64[L, M] of stages int64[L, M]."""
-        stage = stage.cpu()
+        stage, count = stage.cpu(), stage.shape[1]
+        width = max(self.most // (len(stage) * self.episodes), 1)
+        width = math.ceil(count / math.ceil(count / width))
+        last = stage[:, -1:].expand(-1, -count % width)  # played again, so that all parts have the same width
+        scores = [self._score(policy, part) for part in torch.cat([stage, last], dim=1).split(width, dim=1)]
+        return torch.cat(scores, dim=1)[:, :count]
+
+    def _score(self, policy: Policy, stage: Tensor) -> Tensor:
+        """float64[L, M] of stages int64[L, M], all at once."""
         world = self._world(stage.shape[1])
         world.reset(stage.repeat_interleave(self.episodes, dim=1))
         total = torch.zeros(world.lanes, world.envs, dtype=torch.float64)

@@ -122,5 +122,11 @@ def atari(game: str, frames: int = 108_000) -> Any:
     return FrameStackObservation(AtariPreprocessing(env, noop_max=0, frame_skip=SKIP, screen_size=SIDE), STACK)
 
 
+def close(env: Any) -> None:
+    """Close an environment, if it can be closed."""
+    if hasattr(env, "close"):
+        env.close()
+
+
 MAKERS: dict[str, Callable[..., Any]] = {"minatar": MinAtar, "meta-world": MetaWorld, "atari": atari}
 """What stands before the colon in `make` → who makes the environment that is named after it."""

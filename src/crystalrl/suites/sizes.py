@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from crystalrl.suites.base import Shape
+from crystalrl.suites.makers import close
 from crystalrl.suites.tasks import Task
 from crystalrl.suites.worker import BadWrapper, make
 
@@ -49,12 +50,6 @@ def started(task: Task) -> Any:
         raise ValueError(f"make: wanted the package for {task.make}, got none: {hint}") from error
     except Exception as error:
         raise ValueError(f"make: wanted an environment, got {type(error).__name__}: {error}") from error
-
-
-def close(env: Any) -> None:
-    """Close an environment, if it can be closed."""
-    if hasattr(env, "close"):
-        env.close()
 
 
 def env_sizes(env: Any) -> Sizes:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crystalrl.suites.makers import MAKERS
+from crystalrl.suites.makers import MAKERS, close
 from crystalrl.suites.signals import Word
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -30,6 +30,8 @@ Failure = dict[str, Any]
 started again.
 """
 ALIGN = 64
+SPARE = 64
+"""Environments that a process keeps although no row uses them."""
 ALIVE = 1.0
 """Seconds after which a worker that waits looks whether its parent is still alive."""
 
@@ -75,9 +77,10 @@ class Slots:
 
     def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays
-        self.made: dict[tuple[int, str], Any] = {}
         self.now: dict[int, tuple[Any, Mapping[str, Any]]] = {}
         """Row → its environment and the request that started it."""
+        self.spare: list[tuple[str, Any]] = []
+        """Environments that no row uses now, and what each may be used for; at most SPARE, the oldest first."""
 
     def begin(self, requests: Sequence[Request]) -> list[Failure]:
         """Start rows: {row, task, seed, episode, actions}; the actions are those taken in the episode so far."""
@@ -92,11 +95,8 @@ class Slots:
 
     def _begin(self, request: Request) -> None:
         row, task = request["row"], request["task"]
-        key = _key(request)
         self.arrays["age"][row] = 0
-        if key not in self.made:
-            self.made[key] = make(task)
-        env = self.made[key]
+        env = self._environment(row, task)
         set_physics(env, task["physics"])
         self.now[row] = (env, request)
         self.arrays["episode"][row] = request["episode"]
@@ -105,6 +105,18 @@ class Slots:
             taken = np.asarray(action, self.arrays["action"].dtype)
             self.arrays["age"][row] += 1
             self._show(row, env.step(self._native(row, taken))[0])
+
+    def _environment(self, row: int, task: Mapping[str, Any]) -> Any:
+        """The row's own environment if it fits the task, or a spare one, or a new one."""
+        key = _key(task)
+        if row in self.now:
+            env, request = self.now.pop(row)
+            self.spare.append((_key(request["task"]), env))
+        fitting = [at for at, (known, _) in enumerate(self.spare) if known == key]
+        env = self.spare.pop(fitting[-1])[1] if fitting else make(task)
+        while len(self.spare) > SPARE:
+            close(self.spare.pop(0)[1])
+        return env
 
     def step(self, rows: Sequence[int]) -> list[Failure]:
         """Take the actions of all rows that are neither idle nor failed; return the failures."""
@@ -142,8 +154,7 @@ class Slots:
     def _renew(self, row: int) -> list[Failure]:
         """Replace an environment that failed; its episode is truncated and its last step has no effect."""
         truncate(self.arrays, row)
-        request = self.now[row][1]
-        del self.made[_key(request)]
+        _, request = self.now.pop(row)
         return self.begin([{**request, "episode": int(self.arrays["episode"][row]), "actions": []}])
 
     def _reset(self, row: int) -> None:
@@ -180,10 +191,9 @@ def native_action(space: Any, action: NDArray[Any], flip: bool) -> Any:
     return (space.low + (own + 1) / 2 * (space.high - space.low)).astype(space.dtype)
 
 
-def _key(request: Request) -> tuple[int, str]:
+def _key(task: Mapping[str, Any]) -> str:
     """What an environment may be used for again: tasks that set the same attributes, so that none is left over."""
-    row, task = request["row"], request["task"]
-    return row, json.dumps([task["make"], task["options"], task["wrappers"], sorted(task["physics"])])
+    return json.dumps([task["make"], task["options"], task["wrappers"], sorted(task["physics"])])
 
 
 def truncate(arrays: Arrays, row: int) -> None:
