@@ -1,6 +1,9 @@
 """A benchmark says what to install, and may define its orders."""
 
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -23,3 +26,34 @@ def test_orders_by_seed_are_permutations_relative_to_order_0() -> None:
     assert found.order(0) == tuple(range(10))
     assert [permuted(7, 10)[stage] for stage in found.order(3)] == list(permuted(3, 10))
     assert benchmark("cw10").order(3) is None
+
+
+WITHOUT = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {packages}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Blocked())
+from crystalrl import cli
+cli.main(["run", "{suite}", "--agent", "{agent}", "--device", "cpu"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("suite", "agent", "missing", "extra"),
+    [
+        ("cw10", "sac", ["metaworld"], "metaworld"),
+        pytest.param("mujoco-6", "sac", ["mujoco"], "mujoco", marks=pytest.mark.slow),
+        pytest.param("atari-5", "rainbow", ["ale_py", "cv2"], "atari", marks=pytest.mark.slow),
+    ],
+)
+def test_a_run_without_the_package_says_what_to_install_and_leaves_nothing(
+    suite: str, agent: str, missing: list[str], extra: str, tmp_path: Path
+) -> None:
+    code = WITHOUT.format(packages=set(missing), suite=suite, agent=agent)
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert f"got none: pip install 'crystalrl[{extra}]'" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("runs/*"))

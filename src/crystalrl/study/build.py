@@ -52,7 +52,7 @@ def make_agent(spec: RunSpec, suite: Suite, streams: Streams, values: Values) ->
 def make_method(spec: RunSpec, agent: Agent, memory: ReplayMemory, values: Values) -> Method:
     """The method, attached to agent and memory."""
     if spec.method == "ewc":
-        return EWC(agent, EWCParams(**values), Streams(memory.streams.seeds.tolist(), memory.device))
+        return EWC(agent, EWCParams(**values), Streams(memory.streams.seeds.tolist(), agent.theta.device))
     if spec.method == "distill":
         return Distill(agent, memory, DistillParams(**values))
     return Method()
