@@ -17,6 +17,7 @@ from benchmarks import (
     letter,
     memories,
     sac,
+    suites,
 )
 from benchmarks.harness.results import Benchmark
 from benchmarks.libraries import continual, equivalence, learning, overhead, parts, pendulum, sb3
@@ -78,6 +79,10 @@ BENCHMARKS: dict[str, Benchmark] = {
     "halfcheetah": Benchmark(
         "Scores of our SAC on HalfCheetah-v5.", "halfcheetah", halfcheetah.measure,
         {"halfcheetah": halfcheetah.block, "halfcheetah-curve": halfcheetah.curve_block}, device=best_device(),
+    ),
+    "suites": Benchmark(
+        "Environment steps with updates per second on Meta-World, MinAtar and Atari, and beside Stable-Baselines3.",
+        "suites", suites.measure, {"suites": suites.block}, device=best_device(),
     ),
     "sb3-forgetting": Benchmark(
         "SAC of Stable-Baselines3 on two Pendulums, by buffer and number of slots.", "sb3_forgetting",

@@ -96,7 +96,7 @@ def test_the_benchmark_of_memories_is_also_a_script(tmp_path: Path) -> None:
 QUICK = (
     "agreement", "consolidation", "contexts", "frames", "halfcheetah", "interference", "learners", "letter",
     "sb3-continual", "sb3-overhead", "sb3-pendulum", "adoption-cleanrl", "adoption-parts", "overhead-cleanrl",
-    "overhead-tianshou", "overhead-torchrl",
+    "overhead-tianshou", "overhead-torchrl", "suites",
 )  # fmt: skip
 
 

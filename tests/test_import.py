@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 import crystalrl
 
 UNWANTED = {
@@ -31,19 +33,22 @@ import json, sys
 before = set(sys.modules)
 def loaded():
     return sorted({name.split(".")[0] for name in set(sys.modules) - before})
+import crystalrl
+first = loaded()
 import numpy, torch
 needed = loaded()
-import crystalrl
-print(json.dumps([needed, loaded()]))
+from crystalrl import CrystalMemory
+print(json.dumps([first, needed, loaded()]))
 """
 
 
-def test_import_loads_torch_and_numpy_and_nothing_else_of_weight() -> None:
+def test_import_loads_nothing_of_weight_and_a_memory_only_torch_and_numpy() -> None:
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
-    needed, loaded = map(set, json.loads(done.stdout))
+    first, needed, loaded = map(set, json.loads(done.stdout))
+    assert first - set(sys.stdlib_module_names) == {"crystalrl"}
     assert {"torch", "numpy", "crystalrl"} <= loaded
     assert not loaded & UNWANTED
-    assert loaded - needed - set(sys.stdlib_module_names) == {"crystalrl"}
+    assert loaded - needed <= set(sys.stdlib_module_names)
 
 
 def test_import_gives_no_warning_and_prints_nothing() -> None:
@@ -89,6 +94,12 @@ def test_all_is_what_is_documented() -> None:
     assert all(hasattr(crystalrl, name) for name in crystalrl.__all__)
     assert all(getattr(crystalrl, name).__doc__ for name in crystalrl.__all__ if name != "__version__")
     assert list(crystalrl.__all__) == sorted(crystalrl.__all__)
+
+
+def test_a_name_that_is_not_there_is_refused() -> None:
+    with pytest.raises(AttributeError, match="module 'crystalrl' has no attribute 'Crystal'"):
+        crystalrl.Crystal  # noqa: B018
+    assert set(crystalrl.__all__) <= set(dir(crystalrl))
 
 
 def test_version_has_three_numbers() -> None:

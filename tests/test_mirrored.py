@@ -27,6 +27,8 @@ CROSSING = {
     "memory/test_defaults.py": "memories of every kind under another default dtype or device of torch",
     "memory/test_machines.py": "random operations on memories of every kind and on their twins",
     "memory/test_vector_environments.py": "from the steps of an environment to the batches of a memory",
+    "study/test_ladders.py": "every row of the built-in ladders with its real environments",
+    "suites/test_published.py": "published benchmarks whose environments fail, and runs that are killed",
     "test_benchmarks.py": "the scripts in benchmarks/",
     "test_docs.py": "the hand-written pages",
     "test_import.py": "importing the package as a whole",

@@ -8,7 +8,14 @@ import pandas as pd
 import pytest
 
 from crystalrl import results
+from crystalrl.study.definition import Table
+from crystalrl.study.execution import execute
+from crystalrl.study.plan import plan
+from crystalrl.study.spec import RunSpec
+from crystalrl.study.store import Store
+from crystalrl.suites.tasks import Sequence, Task
 from tests.made_up_results import MEANS, write_results
+from tests.suites.own_environments import ECHO
 
 
 def test_the_tables_of_a_folder_are_dataframes_with_the_stored_columns(tmp_path: Path) -> None:
@@ -47,3 +54,15 @@ def test_published_results_of_an_earlier_version_are_read() -> None:
     tables = results.load(Path(__file__).parents[1] / "results" / "nav-evidence")
     assert set(tables["scores"]["table"]) >= {"eight", "redefined"}
     assert tables["scores"]["score"].between(0, 1).all()
+
+
+def test_returns_are_given_in_the_units_of_the_environment(tmp_path: Path) -> None:
+    tasks = [Task("five", ECHO, low=-10.0, high=30.0), Task("seven", ECHO, {"length": 7}, low=100.0, high=101.0)]
+    own = Sequence([*tasks, Task("won", ECHO, success=True)])  # the reward is 1 in each of five or seven steps
+    table = Table("", {"VR": RunSpec(own, steps=16, envs=2, batch=4, capacity=16, episodes=1, points=1)})
+    list(execute(plan(table.runs()), Store(tmp_path / "out", table.to_toml())))
+    found = results.returns(tmp_path / "out").groupby("task")["return"].agg(["min", "max"])
+    assert found.loc[0].tolist() == pytest.approx([5.0, 5.0], abs=1e-5)
+    assert found.loc[1].tolist() == pytest.approx([7.0, 7.0], abs=1e-5)
+    assert found.loc[2].isna().all()
+    assert results.returns(write_results(tmp_path / "nav"))["return"].isna().all()

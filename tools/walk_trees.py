@@ -60,20 +60,23 @@ WALKS: dict[str, Walk] = {
         """
 study/run.py::run
   study/run.py::interact
-    study/run.py::Trainer.collect
-      study/run.py::Trainer._step_world
-  study/run.py::Trainer._learn
-    agents/dqn.py::ValueAgent.update
-      agents/dqn.py::DQN.loss
-        agents/dqn.py::DQN._td_errors
-          agents/dqn.py::DQN.td_target
-        losses.py::weighted_mean
-        losses.py::huber
-        losses.py::anchor_losses
-          losses.py::anchor_loss
-            losses.py::squared_error
-        losses.py::with_penalty
-  study/run.py::_curve_step
+    study/run.py::Trainer.advance
+      study/run.py::Trainer.collect
+        study/run.py::Trainer._step_world
+        study/run.py::Trainer._store_captured
+      study/run.py::Trainer._learn
+        agents/dqn.py::DQN.update
+          agents/dqn.py::ValueAgent.update
+            agents/dqn.py::DQN.loss
+              agents/dqn.py::DQN._td_errors
+                agents/dqn.py::DQN.values
+                agents/dqn.py::DQN.td_target
+              losses.py::weighted_mean
+              losses.py::huber
+              losses.py::anchor_losses
+                losses.py::anchor_loss
+                  losses.py::squared_error
+              losses.py::with_penalty
 """,
         concrete="agents/dqn.py::DQN",
         contracts="""
@@ -86,6 +89,10 @@ study/run.py::scored
 study/run.py::without_failed
 study/run.py::Trainer.score_current
 study/plan.py::Group
+# when updates and points of the learning curve are due
+study/schedule.py
+# values normalised per task, an option
+agents/pop_art.py
 study/cuda_graph.py::Captured
 agents/dqn.py::DQN.evaluate
 agents/base.py::require_tensor
@@ -228,6 +235,7 @@ cli/commands.py::run_command
             study/plan.py::stage_tasks
         study/plan.py::stage_steps
         study/plan.py::_structure
+        study/plan.py::_parts
         study/plan.py::_group
           study/plan.py::_values
             study/plan.py::_column
@@ -238,6 +246,7 @@ cli/commands.py::run_command
             study/execution.py::pending
             study/run.py::Trainer.__init__
               study/build.py::make_suite
+                study/build.py::_sequence
               study/build.py::make_agent
               study/build.py::make_memory
               study/build.py::make_method

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crystalrl.packages import require
+from crystalrl.study.definition import table_from
+from crystalrl.study.spec import read_toml
 from crystalrl.study.store import TABLES, read, result_folders
+from crystalrl.suites.benchmarks import sequence_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -30,6 +33,19 @@ def load(folder: str | os.PathLike[str]) -> dict[str, DataFrame]:
                 rows.insert(0, "table", inner.name)
             found.setdefault(name, []).append(rows)
     return {name: concat(rows, ignore_index=True) for name, rows in found.items()}
+
+
+def returns(folder: str | os.PathLike[str]) -> DataFrame:
+    """The table `scores` of one results folder with the column `return`: the mean return of the test episodes, in the
+    units of the environment. It is NaN for tasks whose score is a success, and for suites without a list of tasks.
+    """
+    tables, suite = load(folder), table_from(read_toml(Path(folder) / "spec.toml")).suite
+    own, scores = sequence_of(suite), tables["scores"]
+    if own is None:
+        return scores.assign(**{"return": float("nan")})
+    spans = {k: (t.low, t.high - t.low) for k, t in enumerate(own.tasks) if not t.success}
+    low, span = (scores["task"].map({k: span[part] for k, span in spans.items()}) for part in range(2))
+    return scores.assign(**{"return": low + scores["score"] * span})
 
 
 def _tables(folder: Path) -> dict[str, DataFrame]:

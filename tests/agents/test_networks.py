@@ -84,3 +84,11 @@ def test_noisy_layers_are_weights_plus_scale_times_factorised_noise() -> None:
     plain = LaneNetwork((3,), [4], 2)
     quiet = functional.pad(rows[:, : plain.used], (0, plain.size - plain.used))
     assert torch.equal(network(rows, obs), plain(quiet, obs))
+
+
+def test_a_stack_of_frames_is_read_like_the_same_frames_as_channels() -> None:
+    first, last = LaneNetwork((4, 20, 20), [16], 3), LaneNetwork((20, 20, 4), [16], 3)
+    stack = torch.randint(256, (2, 5, 4, 20, 20), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+    weights = theta(first)
+    assert first.layers == last.layers
+    assert torch.equal(first(weights, stack), last(weights, stack.permute(0, 1, 3, 4, 2)))

@@ -47,3 +47,16 @@ def test_a_report_can_also_draw_its_figure(tmp_path: Path, capsys: pytest.Captur
     cli.main(["report", str(folder), "--figure", str(path)])
     assert "Figure: " in capsys.readouterr().out
     assert path.read_text().startswith("<svg ")
+
+
+def test_a_dry_run_of_a_published_benchmark_takes_stored_speeds_and_counts_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = 'suite = "mt50"\nagent = "sac"\nsteps = 1000000\nlanes = 2\n[rows.VR]\nseeds = "0:4"\n'
+    (tmp_path / "big.toml").write_text("[defaults]\n" + study)
+    cli.main(["study", "big.toml", "--dry-run", "--device", "cpu"])
+    out = capsys.readouterr().out
+    assert "To do: 1 cells, 200,000,000 environment steps" in out
+    assert "Stored speed of metaworld, one H200 with 16 cores: " in out
+    assert "GPUs needed to finish within a week: 1." in out

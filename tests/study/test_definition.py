@@ -19,7 +19,7 @@ def test_every_built_in_study_is_unchanged_by_writing_and_reading_it() -> None:
         for table in load_study(name).values():
             again = table_from(tomllib.loads(table.to_toml()))
             assert again.to_toml() == table.to_toml()
-            assert again.runs() == table.runs()
+            assert again.rows == table.rows
 
 
 def test_a_table_refuses_unfair_or_ambiguous_definitions() -> None:
@@ -107,3 +107,9 @@ def test_own_tasks_serve_all_tables_of_a_file(tmp_path: Path) -> None:
 def test_own_tasks_that_contradict_the_rest_of_a_table_are_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         table_from(tomllib.loads(text))
+
+
+def test_studies_in_folders_have_the_name_of_the_folder_too() -> None:
+    assert {"demo", "paper/metaworld", "ladder/mw"} <= set(study_names())
+    assert set(load_study("paper/metaworld")) == {"main", "matched", "orders"}
+    assert load_study("paper/metaworld")["orders"].rows["PER"].orders == 6

@@ -75,3 +75,12 @@ def test_own_tasks_have_their_own_steps_in_every_order_and_from_scratch() -> Non
     assert [(group.stage_steps, [lane.stages for lane in group.lanes]) for group in alone] == [
         ((480,), [(0,), (2,)]), ((240,), [(1,)]),
     ]  # fmt: skip
+
+
+def test_a_structure_is_divided_into_runs_of_at_most_the_given_lanes() -> None:
+    spec = RunSpec("nav-2", seeds=tuple(range(7)), lanes=3)
+    parts = plan({"row": spec})
+    assert [[lane.seed for lane in group.lanes] for group in parts] == [[0, 1, 2], [3, 4, 5], [6]]
+    assert len({group.key for group in parts}) == 3
+    (whole,) = plan({"row": replace(spec, lanes=0)})
+    assert len(whole.lanes) == 7

@@ -274,3 +274,28 @@ def test_an_agent_learns_a_task_of_its_own() -> None:
     before, after = (event.score for event in run(group) if isinstance(event, Scored))
     assert before.abs().max() < 0.2
     assert after.min() > 0.5
+
+
+def test_every_task_starts_with_the_given_number_of_random_steps() -> None:
+    spec = RunSpec("nav-2", random_steps=160, epsilon=0.0, explore=0.0, warmup=10_000, **SMALL)
+    trainer = Trainer(plan({"row": spec})[0], torch.device("cpu"))
+    for stage in range(2):
+        trainer.begin(stage)
+        own = []
+        for _ in range(60):
+            best = trainer.agent.greedy(trainer.world.obs, trainer.world.context)
+            trainer.collect()
+            own.append(float((trainer.action == best).float().mean()))
+        assert sum(own[:20]) / 20 < 0.4  # one of five actions is the best
+        assert own[21:] == [1.0] * 39
+
+
+def test_updates_during_a_step_of_environments_do_not_see_its_transitions() -> None:
+    (group,) = plan({"row": RunSpec("cartpole", warmup=0, **SMALL)})
+    trainer = Trainer(group, torch.device("cpu"))
+    trainer.begin(0)
+    seen = []
+    trainer.learn.step = lambda: seen.append(len(trainer.memory))
+    for _ in range(3):
+        trainer.advance(1)
+    assert seen == [0, 8, 16]

@@ -116,3 +116,31 @@ class CrashingCartPole(gymnasium.Wrapper):
 
 def crashing_cartpole() -> gymnasium.Env:
     return CrashingCartPole(gymnasium.make("CartPole-v1"))
+
+
+class Faulty:
+    """A wrapper of any environment that fails in its third step as the variable FAULTY says, once if it is a crash."""
+
+    def __init__(self, env) -> None:
+        self.env, self.age, self.unwrapped = env, 0, env.unwrapped
+        self.action_space, self.observation_space = env.action_space, env.observation_space
+        if hasattr(env, "stack_size"):
+            self.stack_size = env.stack_size
+
+    def reset(self, seed):
+        self.age = 0
+        return self.env.reset(seed=seed)
+
+    def step(self, action):
+        self.age += 1
+        obs, reward, *rest = self.env.step(action)
+        how = os.environ["FAULTY"] if self.age == 3 else ""
+        if how == "nan":
+            reward = float("nan")
+        elif how:
+            try:
+                Path(os.environ["BAD_FILE"]).open("x").close()
+            except FileExistsError:
+                return obs, reward, *rest
+            os._exit(9) if how == "crash" else time.sleep(3600)
+        return obs, reward, *rest

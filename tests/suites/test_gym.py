@@ -154,3 +154,24 @@ def test_box_actions_beyond_those_of_a_task_are_ignored() -> None:
     for stage, wanted in ((0, 4.0 - 2.0), (1, 4.0 - 2.0 + 1.0)):
         world.reset(torch.tensor([stage]))
         assert world.step(torch.tensor([[[1.0, -1.0, 0.0]]])).next_obs[0, 0, -1] == wanted
+
+
+def test_an_agent_sees_rewards_within_the_clip_of_their_task_and_scores_count_them_whole() -> None:
+    tasks = [Task("clipped", ECHO, clip=0.25), Task("whole", ECHO)]
+    made = GymSuite([tasks], Sizes((2,), 2), [0])
+    world = made.world(2)
+    for stage, seen in ((0, 0.25), (1, 1.0)):
+        world.reset(torch.tensor([stage]))
+        assert world.step(torch.zeros(1, 2, dtype=torch.int64)).reward.tolist() == [[seen, seen]]
+    assert made.evaluator(1).score(still, torch.tensor([[0, 1]])).tolist() == [[5.0, 5.0]]
+
+
+def test_scores_do_not_depend_on_how_many_environments_play_at_once() -> None:
+    made = suite("cartpole-5", [0, 1])
+    scores = []
+    for most in (2048, 16, 7, 1):
+        evaluator = made.evaluator(3)
+        evaluator.most = most
+        scores.append(evaluator.score(still, every_stage(made, 2, "cpu")))
+        assert sum(world.envs for world in evaluator.worlds.values()) <= max(most // 2, 3)
+    assert all(torch.equal(score, scores[0]) for score in scores)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from crystalrl.suites.sizes import Sizes, sizes_of, sizes_of_all
+from crystalrl.suites.sizes import Sizes, largest, sizes_of, sizes_of_all
 from crystalrl.suites.tasks import Sequence, Task
 from tests.suites.own_environments import ECHO
 
@@ -41,3 +41,9 @@ def test_wrappers_decide_the_sizes() -> None:
 def test_tasks_that_do_not_fit_are_refused_by_name(tasks: list[Task], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         sizes_of_all(Sequence(tasks).tasks)
+
+
+def test_a_stack_of_images_is_noticed_and_a_stack_of_vectors_is_not() -> None:
+    game = Task("game", "atari:Pong")
+    assert sizes_of_all([game, Task("other", "atari:Boxing")]) == Sizes((4, 84, 84), 18, torch.uint8, 4)
+    assert largest([Sizes((4, 84, 84), 6, torch.uint8, 4), Sizes((4, 84, 84), 6, torch.uint8)]).stack is None

@@ -7,7 +7,7 @@ from crystalrl.suites.classic import GAMES, suite
 from crystalrl.suites.gym import GymSuite
 from crystalrl.suites.sizes import Sizes
 from crystalrl.suites.tasks import Task
-from crystalrl.suites.worker import make
+from crystalrl.suites.worker import SPARE, make
 from tests.suites.own_environments import ECHO
 from tests.suites.policies import random_action
 
@@ -76,3 +76,20 @@ def test_wrappers_are_applied_one_after_another() -> None:
     plus, twice = f"{place}:Plus", f"{place}:Twice"
     for wrappers, wanted in (((plus, twice), 2 * (9 + 100)), ((twice, plus), 2 * 9 + 100), ((), 9)):
         assert make(vars(Task(make=ECHO, wrappers=wrappers))).reset(seed=0)[0][1] == wanted
+
+
+def test_a_process_keeps_few_environments_that_no_row_uses() -> None:
+    tasks = [Task(f"{size}", ECHO, {"size": size}) for size in range(1, 41)]
+    world = GymSuite([tasks], Sizes((40,), 2), [0], visible=False).world(4)
+    kept = set()
+    for stage in range(40):
+        world.reset(torch.tensor([stage]))
+        slots = world.pool._slots
+        assert len(slots.now) == 4
+        kept.add(len(slots.spare))
+    assert max(kept) == SPARE
+    last = [env for env, _ in slots.now.values()]
+    world.reset(torch.tensor([39]))
+    assert {id(env) for env, _ in slots.now.values()} == {
+        id(env) for env in last
+    }  # the same task, the same environments

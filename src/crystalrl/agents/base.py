@@ -28,6 +28,9 @@ class AgentParams:
     """Normalise hidden layers (Ba et al. 2016)."""
     multi_head: bool = False
     """One output layer per task, selected by the task's id."""
+    pop_art: bool = False
+    """Values are normalised per task, with one value head per task (Pop-Art; Hessel et al. 2019). TD errors, and
+    temperatures of SAC, are then in units of the scale of a task's targets."""
     learning_rate: PerLane = 3e-4
     schedule: str = "constant"
     """Schedule of the learning rate: constant, cosine, step or robbins-monro."""
@@ -61,6 +64,10 @@ class AgentParams:
                 "errors": (self.errors in ("target", "online"), "one of target, online"),
             },
         )
+
+    def value_heads(self, spaces: Spaces) -> int:
+        """Output layers of a value network."""
+        return spaces.tasks if self.multi_head or self.pop_art else 1
 
     def adam(self, theta: Tensor, copies: int = 1) -> LaneAdam:
         """An optimiser for parameters [L · copies, P], the copies of a lane in consecutive rows."""

@@ -8,6 +8,7 @@ from torch import Tensor
 from crystalrl.agents.base import AgentParams, Spaces
 from crystalrl.agents.exploration import action_size
 from crystalrl.agents.networks import LaneNetwork
+from crystalrl.agents.pop_art import PopArt
 from crystalrl.random import Streams
 
 
@@ -20,10 +21,12 @@ def policy_network(spaces: Spaces, params: AgentParams, outputs: int) -> LaneNet
 class TwinCritics:
     """Q₁ and Q₂ of observations and actions. Invariant: rows 2l and 2l + 1 of parameters [2L, P] belong to lane l."""
 
-    def __init__(self, spaces: Spaces, params: AgentParams) -> None:
+    def __init__(self, spaces: Spaces, params: AgentParams, scale: PopArt | None = None) -> None:
+        self.scale = scale
+        """How outputs are normalised, if they are."""
         if len(spaces.obs) != 1:
             raise ValueError(f"obs: wanted vectors for box actions, got shape {spaces.obs}")
-        hidden, heads = [params.width] * params.depth, spaces.tasks if params.multi_head else 1
+        hidden, heads = [params.width] * params.depth, params.value_heads(spaces)
         inputs = (spaces.obs[0] + action_size(spaces),)
         self.network = LaneNetwork(inputs, hidden, 1, layer_norm=params.layer_norm, heads=heads)
 
@@ -35,7 +38,8 @@ class TwinCritics:
         """Q values [L, B, 2] of observations [L, B, D] and actions [L, B, A]."""
         both = _twice(torch.cat([obs, action], dim=-1))
         q = self.network(theta, both, None if context is None else _twice(context))
-        return q.view(len(obs), 2, -1).transpose(1, 2)
+        values = q.view(len(obs), 2, -1).transpose(1, 2)
+        return values if self.scale is None else self.scale.values(values, context)
 
 
 def _twice(x: Tensor) -> Tensor:

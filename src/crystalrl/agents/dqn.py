@@ -11,6 +11,7 @@ from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, prefixed, 
 from crystalrl.agents.exploration import action_count, epsilon_greedy
 from crystalrl.agents.networks import LaneNetwork
 from crystalrl.agents.optimiser import LaneAdam, clipped
+from crystalrl.agents.pop_art import PopArt, in_units
 from crystalrl.lanes import PerLane
 from crystalrl.losses import Penalty, anchor_losses, huber, weighted_mean, with_penalty
 from crystalrl.random import Streams
@@ -52,7 +53,7 @@ def value_network(spaces: Spaces, params: ValueParams, atoms: int = 1, noisy: bo
         action_count(spaces),
         dueling=params.dueling,
         layer_norm=params.layer_norm,
-        heads=spaces.tasks if params.multi_head else 1,
+        heads=params.value_heads(spaces),
         atoms=atoms,
         noisy=noisy,
     )
@@ -96,6 +97,21 @@ class DQN(ValueAgent):
         self.theta = self.network.initial(streams).requires_grad_()
         self.target = self.theta.detach().clone()
         self.optimiser = params.adam(self.target)
+        self.scale = PopArt(len(self.theta), spaces.tasks, streams.device) if params.pop_art else None
+
+    def values(self, theta: Tensor, obs: Tensor, context: Tensor | None) -> Tensor:
+        """Q values [L, B, A]."""
+        q = self.network(theta, obs, context)
+        return q if self.scale is None else self.scale.values(q, context)
+
+    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
+        """One gradient step per lane; every `target_every` of them, one step of the target network."""
+        if self.scale is not None:
+            self.scale.observe(self.td_target(batch), batch.context, self.network, (self.theta, self.target))
+        return super().update(batch, method)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return super().tensors() | ({} if self.scale is None else self.scale.tensors())
 
     @torch.no_grad()
     def greedy(self, obs: Tensor, context: Tensor | None = None) -> Tensor:
@@ -110,14 +126,19 @@ class DQN(ValueAgent):
     def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
         """The loss [L]: weighted TD loss + anchor loss + the method's penalty; and TD errors [L, B]."""
         q, td_error = self._td_errors(batch)
+        anchors = batch.anchor
+        if self.scale is not None:
+            unit = self.scale.unit(td_error, batch.context)
+            q, td_error = q / unit.unsqueeze(-1), td_error / unit
+            anchors = anchors and in_units(anchors, unit)
         loss = weighted_mean(huber(td_error), batch.weight)
-        if batch.anchor is not None:
-            loss = loss + anchor_losses({"q": q}, batch.anchor)
+        if anchors is not None:
+            loss = loss + anchor_losses({"q": q}, anchors)
         return with_penalty(loss, method, self.theta), td_error
 
     def _td_errors(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Q values [L, B, A] and TD errors [L, B]."""
-        q = self.network(self.theta, require_tensor(batch.obs), batch.context)
+        q = self.values(self.theta, require_tensor(batch.obs), batch.context)
         taken = q.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
         return q, self.td_target(batch) - taken
 
@@ -125,8 +146,8 @@ class DQN(ValueAgent):
     def td_target(self, batch: Batch) -> Tensor:
         """[L, B]: r + discount · Q_target(s′, argmax Q_online(s′))."""
         next_obs = require_tensor(batch.next_obs)
-        future = self.network(self.target, next_obs, batch.context)
-        choice = self.network(self.theta, next_obs, batch.context) if self.params.double else future
+        future = self.values(self.target, next_obs, batch.context)
+        choice = self.values(self.theta, next_obs, batch.context) if self.params.double else future
         best = future.gather(-1, choice.argmax(-1, keepdim=True)).squeeze(-1)
         return batch.reward + batch.discount * best
 
@@ -135,7 +156,9 @@ class DQN(ValueAgent):
         """TD errors [L, B] and the outputs that can be anchored, {"q": [L, B, A]}."""
         q, td_error = self._td_errors(batch)
         if self.params.errors == "online":
-            future = self.network(self.theta, require_tensor(batch.next_obs), batch.context).amax(-1)
+            future = self.values(self.theta, require_tensor(batch.next_obs), batch.context).amax(-1)
             taken = q.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
             td_error = batch.reward + batch.discount * future - taken
+        if self.scale is not None:
+            td_error = td_error / self.scale.unit(td_error, batch.context)
         return Evaluation(td_error, {"q": q})

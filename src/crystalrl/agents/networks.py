@@ -32,7 +32,8 @@ Layer = tuple[Tensor, Tensor]
 
 
 class LaneNetwork:
-    """A perceptron with ReLU on vectors (D,); on frames (H, W, C) convolutions come first.
+    """A perceptron with ReLU on vectors (D,); on frames (H, W, C) convolutions come first. A stack of fewer than ten
+    frames (C, H, W) is taken as such.
 
     Each head has `outputs` A numbers, or A distributions over `atoms` if there are several; the context selects the
     head. With `dueling`, two linear layers V and A give Q = V + A − mean A. With `layer_norm` every hidden layer is
@@ -154,6 +155,8 @@ class _Pass:
             return obs
         lanes, batch = obs.shape[:2]
         x = obs.to(torch.float32).flatten(0, 1)
+        if _is_stack(self.network.inputs):
+            x = x.permute(0, 2, 3, 1)
         if obs.dtype == torch.uint8:
             x = x / 255
         for _, kernel, stride in self.network.filters:
@@ -168,6 +171,8 @@ def _convolutions(inputs: Shape) -> tuple[list[tuple[int, int, int]], list[tuple
     """Filters for observations of this shape, their (in, out) as linear layers on patches, and the width after them."""
     if len(inputs) == 1:
         return [], [], inputs[0]
+    if _is_stack(inputs):
+        inputs = (*inputs[1:], inputs[0])
     if len(inputs) != 3 or min(inputs[:2]) < min(FILTERS):
         raise ValueError(f"network: wanted vectors (D,) or frames (H, W, C) of at least 10 × 10, got {inputs}")
     high, wide, channels = inputs
@@ -177,6 +182,11 @@ def _convolutions(inputs: Shape) -> tuple[list[tuple[int, int, int]], list[tuple
         layers.append((channels * kernel**2, out))
         high, wide, channels = (high - kernel) // stride + 1, (wide - kernel) // stride + 1, out
     return filters, layers, high * wide * channels
+
+
+def _is_stack(inputs: Shape) -> bool:
+    """Whether frames come as (C, H, W): the first axis is too short to be a height."""
+    return len(inputs) == 3 and inputs[0] < min(FILTERS) <= min(inputs[1:])
 
 
 def _factors(network: LaneNetwork, noise: Tensor) -> Sequence[tuple[Tensor, Tensor]]:

@@ -38,6 +38,7 @@ class RainbowParams(ValueParams):
         rules = {
             "high": (self.high > self.low, f"a number above low = {self.low}"),
             "atoms": (self.atoms >= 2, "a whole number ≥ 2"),
+            "pop_art": (not self.pop_art, "false, because the returns of the atoms are fixed"),
         }
         require(self, rules)
 

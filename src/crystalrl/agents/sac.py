@@ -16,6 +16,7 @@ from torch.nn.functional import softplus
 from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, prefixed, require, require_tensor
 from crystalrl.agents.critics import TwinCritics, policy_network
 from crystalrl.agents.exploration import action_size, epsilon_greedy, fixed_normals, normals
+from crystalrl.agents.pop_art import PopArt
 from crystalrl.lanes import lanewise
 from crystalrl.losses import Penalty, anchor_losses, gaussian_distance, weighted_mean, with_penalty
 from crystalrl.random import Streams
@@ -47,7 +48,9 @@ class SAC(Agent):
 
     def __init__(self, spaces: Spaces, params: SACParams, streams: Streams) -> None:
         self.params, self.streams, self.size = params, streams, action_size(spaces)
-        self.network, self.twins = policy_network(spaces, params, 2), TwinCritics(spaces, params)
+        lanes = len(streams.seeds)
+        self.scale = PopArt(lanes, spaces.tasks, streams.device) if params.pop_art else None
+        self.network, self.twins = policy_network(spaces, params, 2), TwinCritics(spaces, params, self.scale)
         self.anchors = {"policy": (2 * self.size,)}
         self.theta = self.network.initial(streams).requires_grad_()
         self.critics = self.twins.initial(streams).requires_grad_()
@@ -92,7 +95,10 @@ class SAC(Agent):
         next_obs = require_tensor(batch.next_obs)
         action, log_prob = squashed(self.policy(next_obs, batch.context), noise)
         value = self.twins(self.target if critics is None else critics, next_obs, action, batch.context).amin(-1)
-        return batch.reward + batch.discount * (value - lanewise(torch.exp, self._log_temperature(batch)) * log_prob)
+        entropy = lanewise(torch.exp, self._log_temperature(batch)) * log_prob
+        if self.scale is not None:
+            entropy = entropy * self.scale.unit(entropy, batch.context)
+        return batch.reward + batch.discount * (value - entropy)
 
     def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
         """The loss [L]: the sum of weighted TD loss, policy loss, temperature loss, anchor loss and the method's
@@ -102,6 +108,8 @@ class SAC(Agent):
         target = self.td_target(batch, normals(self.streams, obs, self.size)).unsqueeze(-1)
         q, policy = self.twins(self.critics, obs, batch.action, batch.context), self.policy(obs, batch.context)
         td_error = target - q
+        if self.scale is not None:
+            td_error = td_error / self.scale.unit(obs, batch.context).unsqueeze(-1)
         loss = weighted_mean(0.5 * td_error.square().sum(-1), batch.weight) + self._policy_loss(batch, obs, policy)
         if batch.anchor is not None:
             loss = loss + anchor_losses({"policy": policy}, batch.anchor, {"policy": gaussian_distance})
@@ -109,6 +117,9 @@ class SAC(Agent):
 
     def update(self, batch: Batch, method: Penalty | None = None) -> Update:
         """One gradient step of policy, critics and temperature per lane, then one of the target critics."""
+        if self.scale is not None:
+            target = self.td_target(batch, self._fixed_noise(require_tensor(batch.obs)))
+            self.scale.observe(target, batch.context, self.twins.network, (self.critics, self.target))
         loss, td_error = self.loss(batch, method)
         parts = (self.theta, self.critics, self.log_alpha)
         gradients = torch.autograd.grad(loss.sum(), parts)
@@ -123,6 +134,8 @@ class SAC(Agent):
         """[L]: α·log π − min Q for the policy, −log α·(log π + target entropy) for the temperature."""
         action, log_prob = squashed(policy, normals(self.streams, obs, self.size))
         value = self.twins(self.critics.detach(), obs, action, batch.context).amin(-1)
+        if self.scale is not None:
+            value = value / self.scale.unit(obs, batch.context)
         log_alpha = self._log_temperature(batch)
         entropy_gap = log_prob.detach() + self.params.entropy * self.size
         loss: Tensor = lanewise(torch.exp, log_alpha.detach()) * log_prob - value - log_alpha * entropy_gap
@@ -135,15 +148,23 @@ class SAC(Agent):
         Its noise depends only on the number of updates, so no state changes.
         """
         obs = require_tensor(batch.obs)
-        noise = fixed_normals(self.streams, self.optimisers["policy"].steps, obs, self.size)
-        target = self.td_target(batch, noise, self.critics if self.params.errors == "online" else None)
+        online = self.critics if self.params.errors == "online" else None
+        target = self.td_target(batch, self._fixed_noise(obs), online)
         q = self.twins(self.critics, obs, batch.action, batch.context)
         error = (target.unsqueeze(-1) - q).abs().mean(-1)
-        stake = self.twins(self.critics, obs, self.greedy(obs, batch.context), batch.context) - q
-        return Evaluation(error, {"policy": self.policy(obs, batch.context)}, stake.mean(-1))
+        stake = (self.twins(self.critics, obs, self.greedy(obs, batch.context), batch.context) - q).mean(-1)
+        if self.scale is not None:
+            unit = self.scale.unit(obs, batch.context)
+            error, stake = error / unit, stake / unit
+        return Evaluation(error, {"policy": self.policy(obs, batch.context)}, stake)
+
+    def _fixed_noise(self, obs: Tensor) -> Tensor:
+        """Standard normals that depend on the number of updates alone."""
+        return fixed_normals(self.streams, self.optimisers["policy"].steps, obs, self.size)
 
     def tensors(self) -> dict[str, Tensor]:
         own = {"theta": self.theta, "critics": self.critics, "target": self.target, "log_alpha": self.log_alpha}
+        own |= {} if self.scale is None else self.scale.tensors()
         for name, optimiser in self.optimisers.items():
             own |= prefixed(name, optimiser)
         return own

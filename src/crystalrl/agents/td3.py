@@ -10,6 +10,7 @@ from torch import Tensor
 from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, prefixed, require, require_tensor
 from crystalrl.agents.critics import TwinCritics, policy_network
 from crystalrl.agents.exploration import action_size, epsilon_greedy, fixed_normals, normals
+from crystalrl.agents.pop_art import PopArt
 from crystalrl.lanes import lanewise
 from crystalrl.losses import Penalty, anchor_loss, weighted_mean, with_penalty
 from crystalrl.random import Streams
@@ -48,7 +49,9 @@ class TD3(Agent):
 
     def __init__(self, spaces: Spaces, params: TD3Params, streams: Streams) -> None:
         self.params, self.streams, self.size = params, streams, action_size(spaces)
-        self.network, self.twins = policy_network(spaces, params, 1), TwinCritics(spaces, params)
+        lanes = len(streams.seeds)
+        self.scale = PopArt(lanes, spaces.tasks, streams.device) if params.pop_art else None
+        self.network, self.twins = policy_network(spaces, params, 1), TwinCritics(spaces, params, self.scale)
         self.anchors = {"policy": (self.size,)}
         self.theta = self.network.initial(streams).requires_grad_()
         self.critics = self.twins.initial(streams).requires_grad_()
@@ -89,6 +92,8 @@ class TD3(Agent):
         target = self.td_target(batch, normals(self.streams, obs, self.size)).unsqueeze(-1)
         q = self.twins(self.critics, obs, batch.action, batch.context)
         td_error = target - q
+        if self.scale is not None:
+            td_error = td_error / self.scale.unit(obs, batch.context).unsqueeze(-1)
         return weighted_mean(0.5 * td_error.square().sum(-1), batch.weight), td_error.detach().abs().mean(-1)
 
     def policy_loss(self, batch: Batch, method: Penalty | None = None) -> Tensor:
@@ -96,7 +101,8 @@ class TD3(Agent):
         obs = require_tensor(batch.obs)
         raw = self.network(self.theta, obs, batch.context)
         action = lanewise(torch.tanh, raw)
-        loss = -self.twins(self.critics.detach(), obs, action, batch.context)[..., 0].mean(-1)
+        value = self.twins(self.critics.detach(), obs, action, batch.context)[..., 0]
+        loss = -(value if self.scale is None else value / self.scale.unit(obs, batch.context)).mean(-1)
         if self.params.action_l2:
             loss = loss + self.params.action_l2 * raw.square().mean((-1, -2))
         if batch.anchor is not None:
@@ -105,6 +111,9 @@ class TD3(Agent):
 
     def update(self, batch: Batch, method: Penalty | None = None) -> Update:
         """One gradient step of the critics per lane; every `delay` of them, one of policy and target networks."""
+        if self.scale is not None:
+            target = self.td_target(batch, self._fixed_noise(require_tensor(batch.obs)))
+            self.scale.observe(target, batch.context, self.twins.network, (self.critics, self.critics_target))
         loss, td_error = self.loss(batch)
         (gradient,) = torch.autograd.grad(loss.sum(), self.critics)
         self.optimisers["critic"].step(self.critics, gradient)
@@ -129,13 +138,19 @@ class TD3(Agent):
         Its noise depends only on the number of updates, so no state changes.
         """
         obs = require_tensor(batch.obs)
-        noise = fixed_normals(self.streams, self.optimisers["critic"].steps, obs, self.size)
         q = self.twins(self.critics, obs, batch.action, batch.context)
-        target = self.td_target(batch, noise, online=self.params.errors == "online")
+        target = self.td_target(batch, self._fixed_noise(obs), online=self.params.errors == "online")
         error = (target.unsqueeze(-1) - q).abs().mean(-1)
         policy = self.greedy(obs, batch.context)
-        stake = self.twins(self.critics, obs, policy, batch.context) - q
-        return Evaluation(error, {"policy": policy}, stake.mean(-1))
+        stake = (self.twins(self.critics, obs, policy, batch.context) - q).mean(-1)
+        if self.scale is not None:
+            unit = self.scale.unit(obs, batch.context)
+            error, stake = error / unit, stake / unit
+        return Evaluation(error, {"policy": policy}, stake)
+
+    def _fixed_noise(self, obs: Tensor) -> Tensor:
+        """Standard normals that depend on the number of updates alone."""
+        return fixed_normals(self.streams, self.optimisers["critic"].steps, obs, self.size)
 
     def tensors(self) -> dict[str, Tensor]:
         own = {
@@ -144,6 +159,7 @@ class TD3(Agent):
             "theta_target": self.theta_target,
             "critics_target": self.critics_target,
         }
+        own |= {} if self.scale is None else self.scale.tensors()
         for name, optimiser in self.optimisers.items():
             own |= prefixed(name, optimiser)
         return own

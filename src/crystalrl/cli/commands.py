@@ -54,7 +54,10 @@ class Study:
     out: Path = Path("")
     """Folder for the results; empty: runs/NAME."""
     dry_run: bool = False
-    """Only print the cost: cells, steps and hours, from speeds measured on this machine."""
+    """Only print the cost: cells, steps, hours and GPUs, from stored speeds of the published benchmarks, otherwise from
+    speeds measured on this machine."""
+    measure: bool = False
+    """With --dry-run: measure all speeds on this machine."""
     execution: tyro.conf.OmitArgPrefixes[Execution] = field(default_factory=Execution)
 
 
@@ -149,11 +152,11 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
             registry.check(spec)
             name = spec.memory if spec.method == "none" else f"{spec.memory}+{spec.method}"
             _run_tables({out: Table("", {spec.preset or name: spec})}, execution, console)
-        case Study(name, tables, out, dry_run, execution):
-            folder = out if out.name else Path("runs") / Path(name).stem
+        case Study(name, tables, out, dry_run, measure, execution):
+            folder = out if out.name else Path("runs") / (Path(name).stem if name.endswith(".toml") else name)
             found = {folder / key: table for key, table in pick(load_study(name), tables).items()}
             if dry_run:
-                show_forecast(found, execution.device or best_device(), console)
+                show_forecast(found, execution.device or best_device(), console, measure)
             else:
                 _run_tables(found, execution, console)
         case CheckTasks(file):

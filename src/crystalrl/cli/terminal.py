@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from rich.console import Console
@@ -17,6 +19,7 @@ from crystalrl.study.definition import Table
 from crystalrl.study.execution import prepare
 from crystalrl.study.forecast import Forecast, forecast
 from crystalrl.study.plan import Group, plan
+from crystalrl.study.speeds import estimated
 from crystalrl.study.store import Store, as_parquet, scored_folders
 from crystalrl.study.tuning import Search, Trials, best, tune
 
@@ -34,20 +37,40 @@ def draw_figure(folder: Path, path: Path, console: Console) -> None:
     console.print(f"Figure: {write_figure(load_results(folder), path)}", highlight=False)
 
 
-def show_forecast(tables: Mapping[Path, Table], device: str, console: Console) -> None:
-    """Measure every run that is not stored yet, and print its cost."""
+WEEK = 168
+"""Hours of a week."""
+
+
+def show_forecast(tables: Mapping[Path, Table], device: str, console: Console, measure: bool = False) -> None:
+    """Print the cost of every run that is not stored yet, from stored speeds or, if it must be, measured ones."""
     prepare(device)
-    groups = [group for folder, table in tables.items() for group in _unfinished(folder, table)]
-    forecasts = [forecast(group, device) for group in tracked(groups, "Measuring", console)]
+    planned = tracked(list(tables.items()), "Planning", console)
+    groups = [(folder, group) for folder, table in planned for group in _unfinished(folder, table)]
+    costs = [(folder, _cost(group, device, measure)) for folder, group in tracked(groups, "Measuring", console)]
+    forecasts = [each for _, each in costs]
     console.print(_forecast_table(forecasts))
-    longer = "> " if any(each.at_least for each in forecasts) else ""
-    if longer:
+    if any(each.at_least for each in forecasts):
         console.print(">: a lower bound, because evaluations were stopped before their end.", highlight=False)
-    cells, steps = sum(len(each.cells) for each in forecasts), sum(each.steps for each in forecasts)
-    hours = sum(each.hours for each in forecasts)
-    gpu = hours if device.startswith("cuda") else 0.0
-    total = f"{cells} cells, {steps:,} environment steps, {longer}{hours:.3f} hours on {device}, {gpu:.3f} GPU-hours"
-    console.print(f"To do: {total}, one run at a time.", highlight=False, soft_wrap=True)
+    for source in dict.fromkeys(each.source for each in forecasts if each.source):
+        console.print(f"Stored speed of {source}.", highlight=False, soft_wrap=True)
+    cells = len({(folder, cell) for folder, each in costs for cell in each.cells})
+    console.print(f"To do: {cells} cells, {_total(forecasts, device)}", highlight=False, soft_wrap=True)
+
+
+def _total(forecasts: Sequence[Forecast], device: str) -> str:
+    """Steps, hours and GPUs of all runs."""
+    steps, hours = sum(each.steps for each in forecasts), sum(each.hours for each in forecasts)
+    gpu = sum(each.hours for each in forecasts if each.source or device.startswith("cuda"))
+    longer = "> " if any(each.at_least for each in forecasts) else ""
+    where = "the machine of the stored speeds" if all(each.source for each in forecasts) else device
+    week = f" GPUs needed to finish within a week: {math.ceil(gpu / WEEK)}." if gpu else ""
+    spent = f"{longer}{hours:.3f} hours on {where}, {gpu:.3f} GPU-hours"
+    return f"{steps:,} environment steps, {spent}, one run at a time.{week}"
+
+
+def _cost(group: Group, device: str, measure: bool) -> Forecast:
+    stored = None if measure else estimated(group)
+    return forecast(group, device) if stored is None else stored
 
 
 def _unfinished(folder: Path, table: Table) -> list[Group]:
@@ -57,12 +80,17 @@ def _unfinished(folder: Path, table: Table) -> list[Group]:
 
 
 def _forecast_table(forecasts: Sequence[Forecast]) -> RichTable:
-    lines = RichTable("run", "cells", "lanes", "environment steps", "steps/s", "hours")
-    for each in forecasts:
-        name = each.cells[0] + (" …" if len(each.cells) > 1 else "")
-        counts = (f"{len(each.cells)}", f"{each.lanes}", f"{each.steps:,}", f"{each.speed:,.0f}")
-        lines.add_row(name, *counts, f"{'> ' if each.at_least else ''}{each.hours:.3f}")
+    lines = RichTable("run", "runs", "cells", "lanes", "environment steps", "steps/s", "hours")
+    for cells, same in groupby(forecasts, lambda each: each.cells):
+        runs = list(same)
+        name, steps, hours = cells[0] + (" …" if len(cells) > 1 else ""), sum(r.steps for r in runs), _hours(runs)
+        counts = (f"{len(runs)}", f"{len(cells)}", f"{sum(r.lanes for r in runs)}", f"{steps:,}")
+        lines.add_row(name, *counts, f"{sum(r.speed for r in runs) / len(runs):,.0f}", hours)
     return lines
+
+
+def _hours(runs: Sequence[Forecast]) -> str:
+    return f"{'> ' if any(run.at_least for run in runs) else ''}{sum(run.hours for run in runs):.3f}"
 
 
 def show_tuning(search: Search, folder: Path, device: str, console: Console) -> None:

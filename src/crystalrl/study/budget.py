@@ -23,7 +23,7 @@ def capacity_for(spec: RunSpec) -> RunSpec:
 
 
 def _largest(spec: RunSpec) -> int:
-    """The largest capacity that fits, by bisection: bytes never decrease with the capacity."""
+    """The largest capacity that fits: bytes never decrease with the capacity, and are almost a line."""
     budget, fits = int(spec.budget_mb * 1e6), max(spec.batch, 2 * spec.envs)
     least = nbytes_at(spec, fits)
     if least > budget:
@@ -31,15 +31,22 @@ def _largest(spec: RunSpec) -> int:
         raise ValueError(f"budget_mb: wanted at least {wanted}, got {spec.budget_mb:g}")
     slope = (nbytes_at(spec, 2 * fits) - least) / fits
     fails = fits + int((budget - least) / max(slope, 1.0)) + 2
-    while nbytes_at(spec, fails) <= budget:
-        fits, fails = fails, 2 * fails
-    while fails - fits > 1:
-        middle = (fits + fails) // 2
-        if nbytes_at(spec, middle) <= budget:
-            fits = middle
-        else:
-            fails = middle
-    return fits
+    while (most := nbytes_at(spec, fails)) <= budget:
+        fits, fails, least = fails, 2 * fails, most
+    return _between(spec, budget, (fits, least), (fails, most))
+
+
+def _between(spec: RunSpec, budget: int, fits: tuple[int, int], fails: tuple[int, int]) -> int:
+    """The largest capacity that fits, between two with their bytes: in turn on the line between them, and halfway."""
+    straight = True
+    while fails[0] - fits[0] > 1:
+        gap = fails[0] - fits[0]
+        share = (budget - fits[1]) / (fails[1] - fits[1]) if straight else 0.5
+        middle = fits[0] + min(max(int(gap * share), 1), gap - 1)
+        held = nbytes_at(spec, middle)
+        fits, fails = ((middle, held), fails) if held <= budget else (fits, (middle, held))
+        straight = not straight or fails[0] - fits[0] < gap / 8
+    return fits[0]
 
 
 def nbytes_at(spec: RunSpec, capacity: int) -> int:

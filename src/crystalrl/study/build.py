@@ -15,23 +15,31 @@ from crystalrl.study.registry import AGENTS, MEMORIES, Values
 from crystalrl.study.spec import RunSpec
 from crystalrl.suites import classic
 from crystalrl.suites.base import Suite
+from crystalrl.suites.benchmarks import benchmark
 from crystalrl.suites.drift import Drift
 from crystalrl.suites.gym import GymSuite
 from crystalrl.suites.nav import MAPPINGS, Nav
-from crystalrl.suites.sizes import sizes_of_all
+from crystalrl.suites.sizes import Sizes, sizes_of_all
 from crystalrl.suites.tasks import Sequence as TaskSequence
 
 
 def make_suite(spec: RunSpec, seeds: Sequence[int], device: torch.device) -> Suite:
     """The tasks of all lanes."""
     if isinstance(spec.suite, TaskSequence):
-        own = spec.suite
-        sizes, visible = sizes_of_all(own.tasks), not own.hidden
-        return GymSuite([own.tasks] * len(seeds), sizes, seeds, device, visible, ids=own.ids)
+        return _sequence(spec.suite, sizes_of_all(spec.suite.tasks), seeds, device)
+    published = benchmark(spec.suite)
+    if published is not None:
+        published.check_installed(spec.suite)
+        return _sequence(published.tasks, published.sizes, seeds, device)
     family = spec.suite.partition("-")[0]
     if family == "drift":
         return Drift(spec.suite, seeds, device, spec.steps)
     return Nav(spec.suite, seeds, device) if family in MAPPINGS else classic.suite(spec.suite, seeds, device)
+
+
+def _sequence(own: TaskSequence, sizes: Sizes, seeds: Sequence[int], device: torch.device) -> GymSuite:
+    """Tasks that are given one by one, the same for all lanes."""
+    return GymSuite([own.tasks] * len(seeds), sizes, seeds, device, not own.hidden, ids=own.ids)
 
 
 def make_agent(spec: RunSpec, suite: Suite, streams: Streams, values: Values) -> Agent:
@@ -44,14 +52,17 @@ def make_agent(spec: RunSpec, suite: Suite, streams: Streams, values: Values) ->
 def make_method(spec: RunSpec, agent: Agent, memory: ReplayMemory, values: Values) -> Method:
     """The method, attached to agent and memory."""
     if spec.method == "ewc":
-        return EWC(agent, EWCParams(**values), Streams(memory.streams.seeds.tolist(), memory.device))
+        return EWC(agent, EWCParams(**values), Streams(memory.streams.seeds.tolist(), agent.theta.device))
     if spec.method == "distill":
         return Distill(agent, memory, DistillParams(**values))
     return Method()
 
 
 def make_memory(spec: RunSpec, suite: Suite, agent: Agent, values: Values) -> ReplayMemory:
-    """The memories of all lanes, with the sizes of the suite and the discounting of the agent."""
+    """The memories of all lanes, with the sizes of the suite and the discounting of the agent.
+
+    Stacked frames are stored once, on CPU.
+    """
     storage: StorageOptions = {
         "obs": suite.obs,
         "obs_dtype": suite.obs_dtype,
@@ -62,6 +73,8 @@ def make_memory(spec: RunSpec, suite: Suite, agent: Agent, values: Values) -> Re
         "n_step": agent.params.n_step,
         "context": suite.context,
         "seed": agent.streams.seeds.tolist(),
-        "device": agent.theta.device,
+        "device": agent.theta.device if suite.stack is None else "cpu",
     }
+    if suite.stack is not None:
+        storage |= {"stack": suite.stack, "deliver": agent.theta.device}
     return MEMORIES[spec.memory].build(spec.capacity, spec.preset, values, storage, agent.anchors)

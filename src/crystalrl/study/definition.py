@@ -176,6 +176,8 @@ def pick(tables: Mapping[str, Table], names: str) -> dict[str, Table]:
 
 
 def study_names() -> list[str]:
-    """Names of the built-in studies."""
+    """Names of the built-in studies, such as demo or paper/metaworld."""
     folder = resources.files("crystalrl") / "studies"
-    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    inner = [(f"{part.name}/", part) for part in folder.iterdir() if part.is_dir() and part.name != "__pycache__"]
+    found = [(prefix, entry.name) for prefix, part in [("", folder), *inner] for entry in part.iterdir()]
+    return sorted(prefix + name.removesuffix(".toml") for prefix, name in found if name.endswith(".toml"))

@@ -13,6 +13,7 @@ from crystalrl.memory import CrystalMemory
 from crystalrl.study.cuda_graph import BURN_IN
 from crystalrl.study.plan import Group
 from crystalrl.study.run import Trainer
+from crystalrl.study.schedule import updates_due
 from crystalrl.suites.base import Policy
 
 Clock = Callable[[], float]
@@ -46,6 +47,8 @@ class Forecast:
     hours: float
     at_least: bool
     """Whether an evaluation was stopped, so that the run takes longer than `hours`."""
+    source: str = ""
+    """Where stored speeds come from; empty: the speed was measured here."""
 
 
 def forecast(group: Group, device: str, limits: Limits | None = None, clock: Clock | None = None) -> Forecast:
@@ -128,9 +131,8 @@ class _Measurement:
         while done < limits.minimum or (
             last - started < limits.seconds and (done < limits.iterations or (consolidations < 2 and done < longest))
         ):
-            trainer.collect()
-            trainer.learn()
             done += 1
+            trainer.advance(updates_due(trainer.spec, trainer.spec.warmup + done * trainer.spec.envs))
             if memory.due:
                 spent += self.consolidation()
                 consolidations += 1

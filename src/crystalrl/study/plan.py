@@ -15,6 +15,7 @@ from crystalrl.study.metrics import first_pass
 from crystalrl.study.registry import kinds_of
 from crystalrl.study.spec import SECTIONS, RunSpec
 from crystalrl.suites import classic
+from crystalrl.suites.benchmarks import benchmark, sequence_of
 from crystalrl.suites.square import SquareName
 from crystalrl.suites.tasks import Sequence as TaskSequence
 
@@ -42,8 +43,8 @@ class Group:
     def key(self) -> str:
         """A hash of everything that could change the scores."""
         named = asdict(self)
-        if isinstance(self.spec.suite, TaskSequence):
-            named["spec"]["suite"] = self.spec.suite.values()
+        if (own := sequence_of(self.spec.suite)) is not None:
+            named["spec"]["suite"] = own.values()
         for name, unset in _LATER.items():
             if named["spec"][name] == unset:
                 del named["spec"][name]
@@ -65,7 +66,7 @@ class Group:
         return sum(self.stage_steps[:stage])
 
 
-_LATER = {"budget_mb": 0.0, "order": 0, "orders": 1, "grid": "product"}
+_LATER = {"budget_mb": 0.0, "order": 0, "orders": 1, "grid": "product", "updates": 0.0, "random_steps": 0, "lanes": 0}
 """Fields added later: at these values they are left out of the hash, so that older results keep their keys."""
 
 
@@ -78,7 +79,13 @@ def plan(rows: Mapping[str, RunSpec]) -> list[Group]:
             structure = _structure(cell)
             for lane in lanes:
                 members.setdefault((structure, stage_steps(cell, lane.stages)), []).append((lane, cell))
-    return [_group(pairs) for pairs in members.values()]
+    return [_group(part) for pairs in members.values() for part in _parts(pairs)]
+
+
+def _parts(pairs: Sequence[tuple[Lane, RunSpec]]) -> list[Sequence[tuple[Lane, RunSpec]]]:
+    """The lanes of a structure, at most `lanes` in each part."""
+    most = pairs[0][1].lanes or len(pairs)
+    return [pairs[first : first + most] for first in range(0, len(pairs), most)]
 
 
 def _lanes(method: str, cell: str, spec: RunSpec) -> list[Lane]:
@@ -90,18 +97,21 @@ def _lanes(method: str, cell: str, spec: RunSpec) -> list[Lane]:
 
 def stage_steps(spec: RunSpec, stages: Sequence[int]) -> tuple[int, ...]:
     """Environment steps of some stages."""
-    if isinstance(spec.suite, TaskSequence):
-        own = spec.suite.steps(spec.steps)
-        return tuple(own[stage] for stage in stages)
+    if (own := sequence_of(spec.suite)) is not None:
+        each = own.steps(spec.steps)
+        return tuple(each[stage] for stage in stages)
     return (spec.steps,) * len(stages)
 
 
 def stage_order(suite: str | TaskSequence, order: int) -> tuple[int, ...]:
-    """The stages of a suite in one of its orders: 0 is its own, the others are distinct permutations.
+    """The stages of a suite in one of its orders: 0 is its own, the others are distinct permutations, which a published
+    benchmark may define.
 
     Stages that redefine a task stay last, unpermuted.
     """
-    tasks = stage_tasks(suite)
+    tasks, published = stage_tasks(suite), benchmark(suite) if isinstance(suite, str) else None
+    if published is not None and (given := published.order(order)) is not None:
+        return given
     first = first_pass(tasks)
     if order >= math.factorial(first):
         raise ValueError(f"orders: wanted at most {math.factorial(first)} for {first} tasks, got {order + 1}")
@@ -116,8 +126,9 @@ def stage_order(suite: str | TaskSequence, order: int) -> tuple[int, ...]:
 
 def stage_tasks(suite: str | TaskSequence) -> tuple[int, ...]:
     """Task id of every stage of a suite."""
-    if isinstance(suite, TaskSequence):
-        return suite.ids
+    if (own := sequence_of(suite)) is not None:
+        return own.ids
+    assert isinstance(suite, str)
     count = classic.stage_count(suite)
     return SquareName.parse(suite).tasks if count is None else tuple(range(count))
 

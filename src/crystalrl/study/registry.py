@@ -17,7 +17,7 @@ from crystalrl.memory.storage.spec import Shape, StorageOptions
 from crystalrl.methods import DistillParams, EWCParams
 from crystalrl.params import CrystalParams
 from crystalrl.study.spec import RunSpec, unknown
-from crystalrl.suites import classic
+from crystalrl.suites import benchmarks, classic
 from crystalrl.suites.square import SquareName
 from crystalrl.suites.tasks import Sequence as TaskSequence
 
@@ -162,6 +162,7 @@ SUITES: dict[str, str] = {
     "classic-continuous": "Pendulum and MountainCarContinuous",
     "minatar-5": "five MinAtar games; minatar-GAME: a single one",
     "gym:ID": "any single Gymnasium environment, such as gym:HalfCheetah-v5",
+    **benchmarks.ABOUT,
 }
 """Names of suites and descriptions. FAMILY-N-hidden hides the task id."""
 
@@ -234,7 +235,7 @@ def check_suite(name: str | TaskSequence) -> None:
         return
     if not isinstance(name, str):
         raise ValueError(f"suite: wanted a name or a Sequence of tasks, got {name!r}")
-    if classic.stage_count(name) is not None:
+    if benchmarks.benchmark(name) is not None or classic.stage_count(name) is not None:
         return
     try:
         SquareName.parse(name)
@@ -253,7 +254,8 @@ def has_boundaries(suite: str | TaskSequence) -> bool:
 
 def task_names(suite: str | TaskSequence) -> tuple[str, ...]:
     """Names of a suite's stages; empty if they are all of one kind."""
-    return suite.names if isinstance(suite, TaskSequence) else classic.task_names(suite)
+    own = benchmarks.sequence_of(suite)
+    return classic.task_names(str(suite)) if own is None else own.names
 
 
 def suite_note(name: str | TaskSequence) -> str:
@@ -263,4 +265,5 @@ def suite_note(name: str | TaskSequence) -> str:
             f"{t.name} ({'success' if t.success else f'return from {t.low:g} to {t.high:g}'})" for t in name.tasks
         )
         return f"Tasks and what their scores measure: {', '.join(scores)}."
-    return SUITE_NOTES[re.split("[-:]", name)[0]]
+    published = benchmarks.benchmark(name)
+    return published.note if published is not None else SUITE_NOTES[re.split("[-:]", name)[0]]

@@ -13,6 +13,7 @@ from crystalrl.study import build
 from crystalrl.study.cuda_graph import Captured
 from crystalrl.study.plan import Group
 from crystalrl.study.registry import has_boundaries
+from crystalrl.study.schedule import curve_step, updates_due
 from crystalrl.suites.base import Policy, every_stage, load_world, world_state
 from crystalrl.suites.workers import Incident
 from crystalrl.types import Memory
@@ -97,9 +98,10 @@ class Trainer:
         kind = torch.float32 if box else torch.int64
         self.action = torch.zeros(len(seeds), spec.envs, *box, dtype=kind, device=device)
         parts = [self._collect] if self.suite.capturable else [self._act, self._store]
-        self._parts = [Captured(part, device) for part in parts]
-        """The parts of `collect` that a CUDA graph can hold."""
-        self.learn = Captured(self._learn, device)
+        here = self.memory.device.type == device.type
+        self._parts = [Captured(part, device, here or part == self._act) for part in parts]
+        """The parts of `collect` that a CUDA graph can hold; a memory on CPU is not one of them."""
+        self.learn = Captured(self._learn, device, here)
 
     def begin(self, stage: int) -> None:
         """Put every lane at the start of its stage. Without boundaries, only the first stage is a start."""
@@ -118,16 +120,33 @@ class Trainer:
         if self.bounded:
             self.method.task_end(self.agent, self.memory, stage)
 
+    def advance(self, updates: int) -> None:
+        """One step of every environment, and this many updates. Worker processes step during the updates, which thus do
+        not see the new transitions yet; the order is the same without workers.
+        """
+        if self.suite.capturable:
+            self.collect()
+        else:
+            self._parts[0]()
+            self.world.start(self.action)
+        for _ in range(updates):
+            self.learn()
+        if not self.suite.capturable:
+            self.transition = self.world.finish()
+            self._store_captured()
+
     def collect(self) -> None:
         """Take one step in every environment and store the transitions."""
-        *before, last = self._parts
-        for part in before:
-            part()
-        if before:
+        if not self.suite.capturable:
+            self._parts[0]()
             self._step_world()
-        if last.graph is not None:
+        self._store_captured()
+
+    def _store_captured(self) -> None:
+        """The last part, which stores the transitions."""
+        if self._parts[-1].graph is not None:
             self.memory.reserve()
-        last()
+        self._parts[-1]()
 
     def _collect(self) -> None:
         self._act()
@@ -137,8 +156,9 @@ class Trainer:
     def _act(self) -> None:
         """Choose the actions."""
         spec = self.spec
-        fallen = (1 - spec.epsilon) * self.clock / self.horizon
-        action = self.agent.act(self.world.obs, (1 - fallen).clamp_min(spec.epsilon), self.world.context)
+        fallen = (1 - spec.epsilon) * (self.clock - spec.random_steps) / self.horizon
+        epsilon = (1 - fallen).clamp(spec.epsilon, 1.0)
+        action = self.agent.act(self.world.obs, epsilon, self.world.context)
         self.action.copy_(action)
         self.clock += spec.envs
 
@@ -236,13 +256,11 @@ def run(group: Group, device: torch.device | str = "cpu", trainer: Trainer | Non
             yield from trainer.incidents()
             if bool(trainer.failed.all()):
                 return
-            if event.done > group.spec.warmup:
-                trainer.learn()
             if trainer.memory.due:
                 report = trainer.memory.consolidate(trainer.agent.evaluate)
                 if report is not None:
                     yield Consolidated(stage, event.done, report.values)
-            if point := _curve_step(group, event):
+            if point := curve_step(group, event.stage, event.done):
                 score = trainer.score_current(stage)
                 yield from trainer.incidents()
                 yield Curve(stage, point, without_failed(score, trainer.failed))
@@ -268,15 +286,9 @@ def interact(trainer: Trainer, stage: int) -> Iterator[Progress]:
     """Step all environments until the stage is complete."""
     group, envs = trainer.group, trainer.spec.envs
     begun, total = group.begins(stage), group.steps
+    late = 0 if trainer.suite.capturable else envs  # steps that are not stored yet when the updates are made
     for step in range(trainer.step, group.stage_steps[stage] // envs):
-        trainer.collect()
+        done = begun + (step + 1) * envs
+        trainer.advance(updates_due(trainer.spec, done - late))
         trainer.step = step + 1
-        yield Progress(stage, begun + (step + 1) * envs, total)
-
-
-def _curve_step(group: Group, event: Progress) -> int | None:
-    """Steps into the stage if a point of the learning curve is due now, else None."""
-    spec = group.spec
-    within = event.done - group.begins(event.stage)
-    every = max(group.stage_steps[event.stage] // spec.envs // spec.points, 1) * spec.envs
-    return within if within % every == 0 and within // every <= spec.points else None
+        yield Progress(stage, done, total)

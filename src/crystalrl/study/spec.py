@@ -82,17 +82,23 @@ class RunFields:
     batch: int = 128
     """Batch size of an update."""
     envs: int = 8
-    """Parallel environments per lane; there is one update per step of all of them."""
+    """Parallel environments per lane."""
+    updates: float = 0.0
+    """Updates per environment step, such as 1 or .25. 0: one update per step of all environments of a lane."""
     warmup: int = 200
     """Environment steps before the first update."""
     epsilon: float = 0.1
     """Final share of random actions, after a linear decrease from 1."""
     explore: float = 0.3
     """Share of each task over which the share of random actions decreases."""
+    random_steps: int = 0
+    """Environment steps at the start of each task in which all actions are random; the decrease follows them."""
     episodes: int = 32
     """Test episodes per task, lane and evaluation."""
     points: int = 10
     """Points of the learning curve per task."""
+    lanes: int = 0
+    """Most learners that are trained together in one run; 0: all that are alike."""
     scratch: bool = False
     """Train a new agent on every stage separately: the reference for forward transfer."""
     order: int = 0
@@ -118,6 +124,8 @@ class RunSpec(RunFields):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ValueError(f"{name}: wanted a whole number ≥ {least}, got {value!r}")
+        if not 0 <= self.updates < float("inf"):
+            raise ValueError(f"updates: wanted a number ≥ 0, got {self.updates!r}")
         for name in ("epsilon", "explore"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}: wanted a number in [0, 1], got {getattr(self, name)!r}")
@@ -170,7 +178,7 @@ class RunSpec(RunFields):
 
 
 _LEAST = {"steps": 1, "capacity": 1, "batch": 1, "envs": 1, "warmup": 0, "episodes": 1, "points": 1}
-_LEAST |= {"order": 0, "orders": 1}
+_LEAST |= {"order": 0, "orders": 1, "random_steps": 0, "lanes": 0}
 GRIDS = ("product", "each")
 
 

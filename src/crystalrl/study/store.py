@@ -21,6 +21,7 @@ import os
 import platform
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,8 @@ TABLES = {
 each name in a consolidation's report, NaN where a memory reports nothing.
 """
 
+ENVIRONMENTS = ("gymnasium", "mujoco", "metaworld", "ale-py", "minatar")
+"""Packages of environments whose versions are noted, if they are installed."""
 Columns = Mapping[str, Any]
 Failed = dict[str, Any]
 """A learner that failed: {cell, seed, what}."""
@@ -243,7 +246,12 @@ def versions(device: str) -> dict[str, str]:
         "torch": torch.__version__,
         "numpy": np.__version__,
         "device": f"{device} ({name})",
+        **{package: metadata.version(package) for package in ENVIRONMENTS if _is_there(package)},
     }
+
+
+def _is_there(package: str) -> bool:
+    return any(True for _ in metadata.distributions(name=package))
 
 
 def note_versions(path: Path, now: Mapping[str, str]) -> None:

@@ -40,6 +40,12 @@ class World(Protocol):
         episode. The next step may overwrite the returned tensors.
         """
 
+    def start(self, action: Tensor) -> None:
+        """Begin a step, which may go on while this process does something else; `finish` must follow."""
+
+    def finish(self) -> Transition:
+        """The transition of the step that `start` began."""
+
 
 class Suite(Protocol):
     """A sequence of stages. `tasks[k]` is the task id of stage k; a repeated id means that the task is redefined."""
@@ -59,6 +65,11 @@ class Suite(Protocol):
     @property
     def context(self) -> bool:
         """Whether transitions carry the task id; otherwise it is hidden."""
+
+    @property
+    def stack(self) -> int | None:
+        """Frames in an observation, along its first axis, each of which the memory stores once; None: there are
+        none."""
 
     @property
     def capturable(self) -> bool:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl.backends.splitmix import mix_int
 from crystalrl.random import Stream
 from crystalrl.suites.base import Policy, Shape
+from crystalrl.suites.process import worker_arrays
 from crystalrl.suites.sizes import Sizes
 from crystalrl.suites.tasks import Task
 from crystalrl.suites.worker import Request
@@ -49,7 +52,7 @@ class GymSuite:
         self.context = visible and self.count > 1
         self.coded = self.context and len(sizes.obs) == 1
         self.obs = (sizes.obs[0] + self.count,) if self.coded else sizes.obs
-        self.action, self.obs_dtype = sizes.action, sizes.obs_dtype
+        self.action, self.obs_dtype, self.stack = sizes.action, sizes.obs_dtype, sizes.stack
         self.lost: set[int] = set()
         """Lanes that have ended because an environment failed, while training or while scoring."""
         self.workers = int(os.environ.get("CRYSTALRL_WORKERS", "0")) if workers is None else workers
@@ -82,10 +85,15 @@ class GymWorld:
         ids = torch.zeros(self.lanes, envs, dtype=torch.int32, device=suite.device)
         self.context = ids if suite.context else None
         """Task ids int32[L, E]; None if they are hidden."""
-        self.host = {name: self._whole(name) for name in self.pool.arrays if name not in ("at", "action")}
+        apart = ("action", *(name for name, *_ in worker_arrays(0)))
+        self.host = {name: self._whole(name) for name in self.pool.arrays if name not in apart}
         """The shared arrays as tensors [L, E, …]."""
         self._sent = {name: _Sent(whole, suite.device) for name, whole in self.host.items() if name in SENT}
         self._ids = torch.tensor(suite.tasks)
+        clips = torch.tensor([[task.clip or torch.inf for task in stages] for stages in suite.stages])
+        self._clips = clips if bool(clips.isfinite().any()) else None
+        """Largest reward [L, S] of every stage; None if there is no limit."""
+        self._clip = torch.zeros(self.lanes, envs, device=suite.device)
         self._code = torch.zeros(self.lanes, envs, suite.count, dtype=sizes.obs_dtype, device=suite.device)
         self.obs, self._before, self._after = (
             torch.zeros(self.lanes, envs, *suite.obs, dtype=sizes.obs_dtype, device=suite.device) for _ in range(3)
@@ -112,6 +120,8 @@ class GymWorld:
         task = self._ids[self.stage]
         if self.context is not None:
             self.context.copy_(task)
+        if self._clips is not None:
+            self._clip.copy_(self._clips.gather(1, self.stage))
         self._code.copy_(torch.nn.functional.one_hot(task, self.suite.count))
         self.pool.arrays["idle"][:] = False
 
@@ -125,25 +135,42 @@ class GymWorld:
 
     def step(self, action: Tensor) -> Transition:
         """Take actions int64[L, E] or float[L, E, A]; environments whose episode ended are reset."""
+        self.start(action)
+        return self.finish()
+
+    def start(self, action: Tensor) -> None:
+        """Begin a step: workers take the actions while this process does something else. `finish` must follow."""
         self._before.copy_(self.obs)
-        given = self.play(action)
+        self._given = self._give(action)
+        self._action = action
+        self.pool.start_step()
+
+    def finish(self) -> Transition:
+        """The transition of the step that `start` began."""
+        self.pool.finish_step()
+        self._see("shown", self.obs)
         ended = self.pool.arrays["terminated"] | self.pool.arrays["truncated"] | self.pool.arrays["failed"]
-        for past, taken, over in zip(self.history, given, ended.tolist(), strict=True):
+        for past, taken, over in zip(self.history, self._given.tolist(), ended.tolist(), strict=True):
             past.append(taken)
             if over:
                 past.clear()
         self._see("after", self._after)
         reward, terminated, truncated = (self._sent[name]() for name in ("reward", "terminated", "truncated"))
-        return Transition(self._before, action, reward, self._after, terminated, truncated, self.context)
+        if self._clips is not None:
+            reward.clamp_(-self._clip, self._clip)
+        return Transition(self._before, self._action, reward, self._after, terminated, truncated, self.context)
 
-    def play(self, action: Tensor) -> list[Any]:
-        """Take actions [L, E, …], with the results in `host` and `obs`; return the actions as a list, row by row."""
-        given = action.to("cpu").flatten(0, 1).numpy()
-        self.pool.arrays["action"][...] = given
+    def play(self, action: Tensor) -> None:
+        """Take actions [L, E, …], with the results in `host` and `obs`."""
+        self._give(action)
         self.pool.step()
         self._see("shown", self.obs)
-        rows: list[Any] = given.tolist()
-        return rows
+
+    def _give(self, action: Tensor) -> NDArray[Any]:
+        """Show the actions to the workers; return them row by row."""
+        given = action.to("cpu", copy=True).flatten(0, 1).numpy()
+        self.pool.arrays["action"][...] = given
+        return given
 
     def _whole(self, name: str) -> Tensor:
         """A shared array as a host tensor [L, E, …], without a copy."""
@@ -201,7 +228,11 @@ class _Sent:
 
 
 class GymEvaluator:
-    """Mean score of test episodes whose starts are the same at every call; all requested stages run in parallel."""
+    """Mean score of test episodes whose starts are the same at every call; stages run in parallel, as many at once as
+    fit into `most` environments.
+    """
+
+    most = 2048
 
     def __init__(self, suite: GymSuite, episodes: int) -> None:
         self.suite, self.episodes = suite, episodes
@@ -221,7 +252,15 @@ class GymEvaluator:
 
     def score(self, policy: Policy, stage: Tensor) -> Tensor:
         """float64[L, M] of stages int64[L, M]."""
-        stage = stage.cpu()
+        stage, count = stage.cpu(), stage.shape[1]
+        width = max(self.most // (len(stage) * self.episodes), 1)
+        width = math.ceil(count / math.ceil(count / width))
+        last = stage[:, -1:].expand(-1, -count % width)  # played again, so that all parts have the same width
+        scores = [self._score(policy, part) for part in torch.cat([stage, last], dim=1).split(width, dim=1)]
+        return torch.cat(scores, dim=1)[:, :count]
+
+    def _score(self, policy: Policy, stage: Tensor) -> Tensor:
+        """float64[L, M] of stages int64[L, M], all at once."""
         world = self._world(stage.shape[1])
         world.reset(stage.repeat_interleave(self.episodes, dim=1))
         total = torch.zeros(world.lanes, world.envs, dtype=torch.float64)

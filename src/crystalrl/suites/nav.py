@@ -31,6 +31,7 @@ class Nav:
     """The tasks of L lanes: goal [L, S, 2], mapping of the actions, landmarks [L, S, 3·2], ids int32[S]."""
 
     capturable = True
+    stack = None
     obs_dtype = torch.float32
     stage_dtype = torch.int64
 

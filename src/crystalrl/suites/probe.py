@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from crystalrl.suites.sizes import Sizes, close, env_sizes, started
+from crystalrl.suites.makers import close
+from crystalrl.suites.sizes import Sizes, env_sizes, started
 from crystalrl.suites.tasks import Task, problems
 from crystalrl.suites.worker import BadData, checked_observation, finite, native_action, reset_seed, set_physics
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from crystalrl.suites.base import Shape
+from crystalrl.suites.makers import close
 from crystalrl.suites.tasks import Task
 from crystalrl.suites.worker import BadWrapper, make
 
@@ -24,6 +25,8 @@ class Sizes:
     obs: Shape
     action: int | Shape
     obs_dtype: torch.dtype = torch.float32
+    stack: int | None = None
+    """Frames in an observation, along its first axis, if it is a stack of frames."""
 
 
 def sizes_of(task: Task) -> Sizes:
@@ -49,12 +52,6 @@ def started(task: Task) -> Any:
         raise ValueError(f"make: wanted an environment, got {type(error).__name__}: {error}") from error
 
 
-def close(env: Any) -> None:
-    """Close an environment, if it can be closed."""
-    if hasattr(env, "close"):
-        env.close()
-
-
 def env_sizes(env: Any) -> Sizes:
     """Sizes of an environment; raises for spaces that no agent here can use."""
     if hasattr(env, "observation_shape"):  # MinAtar
@@ -63,7 +60,14 @@ def env_sizes(env: Any) -> Sizes:
     if seen.shape is None or len(seen.shape) not in (1, 3) or seen.dtype is None:
         raise ValueError(f"observations: wanted vectors or frames (H, W, C), got {seen}; a wrapper can change them")
     kind = torch.uint8 if seen.dtype == np.uint8 else torch.float32
-    return Sizes(tuple(seen.shape), _action(env.action_space), kind)
+    return Sizes(tuple(seen.shape), _action(env.action_space), kind, _stack(env))
+
+
+def _stack(env: Any) -> int | None:
+    """Frames in an observation, if FrameStackObservation is the last wrapper of an environment of images."""
+    count = getattr(env, "stack_size", None)
+    stacked = isinstance(count, int) and len(env.observation_space.shape) == 3
+    return count if stacked and env.observation_space.shape[0] == count else None
 
 
 def _action(space: Any) -> int | Shape:
@@ -80,10 +84,12 @@ def largest(sizes: Sequence[Sizes]) -> Sizes:
     obs: Shape = tuple(max(each) for each in zip(*(size.obs for size in sizes), strict=True))
     kinds = {size.obs_dtype for size in sizes}
     kind = kinds.pop() if len(kinds) == 1 else torch.float32
+    stacks = {size.stack for size in sizes}
+    stack = stacks.pop() if len(stacks) == 1 else None
     boxes = [size.action for size in sizes if not isinstance(size.action, int)]
     if boxes:
-        return Sizes(obs, tuple(max(each) for each in zip(*boxes, strict=True)), kind)
-    return Sizes(obs, max(size.action for size in sizes if isinstance(size.action, int)), kind)
+        return Sizes(obs, tuple(max(each) for each in zip(*boxes, strict=True)), kind, stack)
+    return Sizes(obs, max(size.action for size in sizes if isinstance(size.action, int)), kind, stack)
 
 
 def sizes_of_all(tasks: Sequence[Task]) -> Sizes:

@@ -120,6 +120,14 @@ class SquareWorld:
         self.obs.copy_(self._look(self.position))
         return Transition(before, action, reward, after, reached, late, self.context)
 
+    def start(self, action: Tensor) -> None:
+        """Begin a step; here it is taken at once."""
+        self._next = self.step(action)
+
+    def finish(self) -> Transition:
+        """The transition of the step that `start` began."""
+        return self._next
+
     @property
     def context(self) -> Tensor | None:
         """Task ids int32[L, E]; None if they are hidden."""

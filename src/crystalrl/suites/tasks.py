@@ -15,7 +15,7 @@ class Task:
 
     name: str = ""
     make: str = ""
-    """A registered Gymnasium id, `minatar:GAME`, or `module:function`."""
+    """A registered Gymnasium id, `module:function`, `minatar:GAME`, `meta-world:TASK` or `atari:GAME`."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments of the constructor."""
     physics: Mapping[str, float] = field(default_factory=dict)
@@ -30,6 +30,8 @@ class Task:
     """`module:callable` each; they are applied to the environment one after another."""
     steps: int = 0
     """Environment steps to train for; 0: those of the run."""
+    clip: float = 0.0
+    """Largest magnitude of the rewards that the agent learns from; 0: any. Scores count rewards as they are."""
     id: str = ""
     """The id or the name of an earlier task, which this one revisits or redefines; or its own. Empty: the name."""
 
@@ -177,6 +179,7 @@ _RULES = {
     "success": (_is_flag, "true or false"),
     "wrappers": (_are_places, "a list of module:callable"),
     "steps": (lambda steps: isinstance(steps, int) and _is_number(steps) and steps >= 0, "a whole number ≥ 0"),
+    "clip": (lambda clip: _is_number(clip) and clip >= 0, "a number ≥ 0"),
     "id": (_is_text, "text"),
 }
 """Field → whether a value is valid, and what is wanted."""

@@ -1,7 +1,7 @@
 """Environments that step on shared arrays: in this process, or in a separate program that `workers` starts.
 
-The program must start quickly and must not load PyTorch, so this module imports only NumPy, and Gymnasium or MinAtar
-when a task needs them.
+The program must start quickly and must not load PyTorch, so this module imports only NumPy, and Gymnasium or the
+package of an environment when a task needs it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crystalrl.suites.makers import MAKERS, close
+from crystalrl.suites.signals import Word
+
 Arrays = Mapping[str, NDArray[Any]]
 Layout = Sequence[tuple[str, Sequence[int], str]]
 """Name, shape and dtype of each shared array."""
@@ -27,8 +30,10 @@ Failure = dict[str, Any]
 started again.
 """
 ALIGN = 64
-FRAMES = 2500
-"""Steps after which a MinAtar episode is truncated."""
+SPARE = 64
+"""Environments that a process keeps although no row uses them."""
+ALIVE = 1.0
+"""Seconds after which a worker that waits looks whether its parent is still alive."""
 
 
 def nbytes(layout: Layout) -> int:
@@ -72,9 +77,10 @@ class Slots:
 
     def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays
-        self.made: dict[tuple[int, str], Any] = {}
         self.now: dict[int, tuple[Any, Mapping[str, Any]]] = {}
         """Row → its environment and the request that started it."""
+        self.spare: list[tuple[str, Any]] = []
+        """Environments that no row uses now, and what each may be used for; at most SPARE, the oldest first."""
 
     def begin(self, requests: Sequence[Request]) -> list[Failure]:
         """Start rows: {row, task, seed, episode, actions}; the actions are those taken in the episode so far."""
@@ -89,11 +95,8 @@ class Slots:
 
     def _begin(self, request: Request) -> None:
         row, task = request["row"], request["task"]
-        key = _key(request)
         self.arrays["age"][row] = 0
-        if key not in self.made:
-            self.made[key] = make(task)
-        env = self.made[key]
+        env = self._environment(row, task)
         set_physics(env, task["physics"])
         self.now[row] = (env, request)
         self.arrays["episode"][row] = request["episode"]
@@ -102,6 +105,18 @@ class Slots:
             taken = np.asarray(action, self.arrays["action"].dtype)
             self.arrays["age"][row] += 1
             self._show(row, env.step(self._native(row, taken))[0])
+
+    def _environment(self, row: int, task: Mapping[str, Any]) -> Any:
+        """The row's own environment if it fits the task, or a spare one, or a new one."""
+        key = _key(task)
+        if row in self.now:
+            env, request = self.now.pop(row)
+            self.spare.append((_key(request["task"]), env))
+        fitting = [at for at, (known, _) in enumerate(self.spare) if known == key]
+        env = self.spare.pop(fitting[-1])[1] if fitting else make(task)
+        while len(self.spare) > SPARE:
+            close(self.spare.pop(0)[1])
+        return env
 
     def step(self, rows: Sequence[int]) -> list[Failure]:
         """Take the actions of all rows that are neither idle nor failed; return the failures."""
@@ -139,8 +154,7 @@ class Slots:
     def _renew(self, row: int) -> list[Failure]:
         """Replace an environment that failed; its episode is truncated and its last step has no effect."""
         truncate(self.arrays, row)
-        request = self.now[row][1]
-        del self.made[_key(request)]
+        _, request = self.now.pop(row)
         return self.begin([{**request, "episode": int(self.arrays["episode"][row]), "actions": []}])
 
     def _reset(self, row: int) -> None:
@@ -177,10 +191,9 @@ def native_action(space: Any, action: NDArray[Any], flip: bool) -> Any:
     return (space.low + (own + 1) / 2 * (space.high - space.low)).astype(space.dtype)
 
 
-def _key(request: Request) -> tuple[int, str]:
+def _key(task: Mapping[str, Any]) -> str:
     """What an environment may be used for again: tasks that set the same attributes, so that none is left over."""
-    row, task = request["row"], request["task"]
-    return row, json.dumps([task["make"], task["options"], task["wrappers"], sorted(task["physics"])])
+    return json.dumps([task["make"], task["options"], task["wrappers"], sorted(task["physics"])])
 
 
 def truncate(arrays: Arrays, row: int) -> None:
@@ -215,37 +228,10 @@ def _pad(row: NDArray[Any], obs: Any) -> None:
         row[tuple(slice(0, n) for n in value.shape)] = value
 
 
-class MinAtar:
-    """A MinAtar game (Young and Tian 2019) with Gymnasium's interface, the full action set and sticky actions."""
-
-    class action_space:
-        n = 6
-
-    def __init__(self, game: str) -> None:
-        from minatar import Environment  # type: ignore[import-untyped, unused-ignore]
-
-        self.game = Environment(game)
-        self.observation_shape = tuple(self.game.state_shape())
-        self.age = 0
-
-    @property
-    def unwrapped(self) -> MinAtar:
-        return self
-
-    def reset(self, seed: int) -> tuple[Any, dict[str, Any]]:
-        self.game.seed(seed % 2**32)
-        self.game.last_action, self.age = 0, 0
-        self.game.reset()
-        return self.game.state(), {}
-
-    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        reward, ended = self.game.act(action)
-        self.age += 1
-        return self.game.state(), float(reward), bool(ended), self.age >= FRAMES and not ended, {}
-
-
 def make(task: Mapping[str, Any]) -> Any:
-    """The environment of a task, wrapped: `minatar:GAME`, `module:function`, or a registered Gymnasium id."""
+    """The environment of a task, wrapped: `minatar:GAME`, `meta-world:TASK`, `atari:GAME`, `module:function`, or a
+    registered Gymnasium id.
+    """
     env = _made(task["make"], task["options"])
     for wrapper in task["wrappers"]:
         try:
@@ -259,8 +245,8 @@ def make(task: Mapping[str, Any]) -> Any:
 
 def _made(name: str, options: Mapping[str, Any]) -> Any:
     kind, colon, rest = name.partition(":")
-    if colon and kind == "minatar":
-        return MinAtar(rest, **options)
+    if colon and kind in MAKERS:
+        return MAKERS[kind](rest, **options)
     if colon and rest.isidentifier():
         return _named(name)(**options)
     import gymnasium
@@ -282,19 +268,28 @@ def set_physics(env: Any, physics: Mapping[str, float]) -> None:
         setattr(env.unwrapped, name, value)
 
 
-def serve(fd: int, layout: Layout) -> None:
-    """Execute requests, one line of JSON each, from stdin and answer each with a line on stdout, until stdin ends."""
+def serve(fd: int, number: int, parent: int) -> None:
+    """Be worker `number`: step its rows, or start those named on stdin, whenever `asked` changes; set `answered`, and
+    write the failures, if there are any, to stdout as JSON. End when the parent is gone.
+    """
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # output of environments goes to stderr: stdout is for answers only
-    slots = Slots(views(mmap.mmap(fd, nbytes(layout)), layout))
-    for line in iter(sys.stdin.readline, ""):
-        answers.write(json.dumps(dispatch(slots, json.loads(line))) + "\n")
-
-
-def dispatch(slots: Slots, message: Mapping[str, Any]) -> list[Failure]:
-    """Execute one message, {"begin": requests} or {"step": rows}; return the failures."""
-    return slots.begin(message["begin"]) if "begin" in message else slots.step(message["step"])
+    layout = json.loads(sys.stdin.readline())
+    arrays = views(mmap.mmap(fd, nbytes(layout)), layout)
+    slots, mine = Slots(arrays), range(number, len(arrays["reward"]), len(arrays["asked"]))
+    asked, answered = Word(arrays["asked"], number), Word(arrays["answered"], number)
+    seen = answered.get()
+    while os.getppid() == parent:
+        if not asked.wait(seen, ALIVE):
+            continue
+        seen = asked.get()
+        begins = arrays["begins"][number]
+        failures = slots.begin(json.loads(sys.stdin.readline())) if begins else slots.step(mine)
+        arrays["failures"][number] = len(failures)
+        answered.set(seen)
+        if failures:
+            answers.write(json.dumps(failures) + "\n")
 
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]), json.loads(sys.argv[2]))
+    serve(*map(int, sys.argv[1:]))

@@ -1,30 +1,24 @@
 """Worker processes that step environments through shared memory, and are replaced if they fail.
 
 A worker is a program (`worker.py`) that owns some rows of shared arrays: it reads actions and writes observations,
-rewards and ends of episodes. It receives a message as one line on a pipe and answers with one line. If it dies or does
-not answer in time, it is replaced: the episodes of its rows count as truncated, and an `Incident` reports where it
+rewards and ends of episodes. It waits for words in shared memory (`process.py`). If it dies or does not answer in time,
+it is replaced: the episodes of its rows count as truncated, and an `Incident` reports where it
 happened. An environment that returns NaN, infinity or a wrong shape, that cannot start, or that fails again and again,
 ends its lane: all rows of the lane stand still from then on, and the other lanes go on.
 """
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
-import select
-import subprocess
-import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from crystalrl.suites import worker as program
+from crystalrl.suites.process import Answer, WorkerProcess, worker_arrays
 from crystalrl.suites.worker import Arrays, Failure, Layout, Request, Slots, nbytes, truncate, views
 
 STEP_TIMEOUT = 60.0
@@ -36,10 +30,6 @@ MAX_FAILURES = 3
 
 
 FLAGS = ("terminated", "truncated", "success", "idle", "failed", "done")
-Message = Mapping[str, Any]
-"""A message to a worker: {"begin": requests} or {"step": rows}."""
-Answer = list[Failure] | str
-"""Failures of the step, or the reason why there is no answer."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +74,7 @@ class Pool:
             ("reward", (self.rows,), "float32"),
             ("episode", (self.rows,), "int64"),
             ("age", (self.rows,), "int64"),
-            ("at", (max(count, 1),), "int64"),
+            *worker_arrays(max(count, 1)),
         ]
         layout = [(name, (self.rows, *shape), dtype) for name, shape, dtype in arrays] + own + flags
         buffer, fd = _shared(nbytes(layout)) if count else (bytearray(nbytes(layout)), -1)
@@ -97,7 +87,7 @@ class Pool:
         self._requests: dict[int, Request] = {}
         self._slots = Slots(self.arrays) if count == 0 else None
         self._mine = [range(w, self.rows, count) for w in range(count)] if count else [range(self.rows)]
-        self._workers = [_Worker(fd, layout) for _ in range(count)]
+        self._workers = [WorkerProcess(fd, layout, self.arrays, number) for number in range(count)]
         if count:
             weakref.finalize(self, os.close, fd)
 
@@ -110,12 +100,23 @@ class Pool:
 
     def step(self) -> None:
         """Take the actions of all rows that are not idle."""
+        self.start_step()
+        self.finish_step()
+
+    def start_step(self) -> None:
+        """Let the workers take the actions of all rows that are not idle; `finish_step` must follow."""
         self.arrays["done"][:] = False
         self._rest()
+        self._until = time.monotonic() + self.timeout
+        for worker in self._workers:
+            worker.step()
+
+    def finish_step(self) -> None:
+        """Wait for the workers, or step here if there are none."""
         if self._slots is not None:
             answers: list[Answer] = [self._slots.step(self._mine[0])]
         else:
-            answers = self._ask([{"step": list(rows)} for rows in self._mine], self.timeout)
+            answers = [worker.answer(self._until) for worker in self._workers]
         for number, answer in enumerate(answers):
             if isinstance(answer, str):
                 self._replace(number, answer)
@@ -133,8 +134,10 @@ class Pool:
         if self._slots is not None:
             self._report_all(self._slots.begin(wanted[0]))
             return
-        messages = [{"begin": requests} for requests in wanted]
-        for number, answer in enumerate(self._ask(messages, START_TIMEOUT + self.timeout)):
+        until = time.monotonic() + START_TIMEOUT + self.timeout
+        for worker, requests in zip(self._workers, wanted, strict=True):
+            worker.begin(requests)
+        for number, answer in enumerate([worker.answer(until) for worker in self._workers]):
             if isinstance(answer, str):
                 self._report_crash(number, answer)
                 self._workers[number].start()
@@ -197,14 +200,6 @@ class Pool:
             truncate(self.arrays, row)
             self.arrays["failed"][row] = True
 
-    def _ask(self, messages: Sequence[Message], timeout: float) -> list[Answer]:
-        """Send every worker its message; return the answers."""
-        sent = [worker.send(message) for worker, message in zip(self._workers, messages, strict=True)]
-        until = time.monotonic() + timeout
-        return [
-            worker.answer(until) if ok else worker.exit_reason() for worker, ok in zip(self._workers, sent, strict=True)
-        ]
-
     def close(self) -> None:
         """Stop the workers."""
         for worker in self._workers:
@@ -218,76 +213,3 @@ def _shared(size: int) -> tuple[Any, int]:
     os.unlink(path)
     os.truncate(fd, size)
     return mmap.mmap(fd, size), fd
-
-
-class _Worker:
-    """One worker process. Invariant: after `start` it waits for a message."""
-
-    def __init__(self, fd: int, layout: Layout) -> None:
-        self.fd, self.layout = fd, layout
-        self.process: subprocess.Popen[str] | None = None
-        self.start()
-
-    def start(self) -> None:
-        """Start the process, after stopping the previous one."""
-        self.stop()
-        self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 — closed by `stop` or when the worker is collected
-        paths = os.pathsep.join([path or "." for path in sys.path])
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", str(Path(program.__file__)), str(self.fd), json.dumps(self.layout)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            pass_fds=(self.fd,),
-            text=True,
-            env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
-        )
-        self._end = weakref.finalize(self, _kill, self.process, self.errors)
-
-    def send(self, message: Message) -> bool:
-        """Send a message; False if the process is dead."""
-        assert self.process is not None
-        assert self.process.stdin is not None
-        try:
-            self.process.stdin.write(json.dumps(message) + "\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            return False
-        return True
-
-    def answer(self, until: float) -> Answer:
-        """The answer; if there is none by then, the reason."""
-        assert self.process is not None
-        assert self.process.stdout is not None
-        ready, _, _ = select.select([self.process.stdout], [], [], max(until - time.monotonic(), 0.001))
-        if not ready:
-            return "hung: no answer in time"
-        line = self.process.stdout.readline()
-        if not line.endswith("\n"):
-            return self.exit_reason()
-        failures: list[Failure] = json.loads(line)
-        return failures
-
-    def exit_reason(self) -> str:
-        """Exit code and last line of stderr."""
-        assert self.process is not None
-        code = self.process.wait()
-        self.errors.seek(0)
-        stderr = self.errors.read()[-300:].decode(errors="replace").strip().splitlines()
-        return f"crashed with exit code {code}" + (f" ({stderr[-1]})" if stderr else "")
-
-    def stop(self) -> None:
-        """Kill the process."""
-        if self.process is not None:
-            self._end()
-            self.process = None
-
-
-def _kill(process: subprocess.Popen[str], errors: IO[bytes]) -> None:
-    process.kill()
-    process.wait()
-    errors.close()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with suppress(BrokenPipeError):  # a message that was not delivered
-                pipe.close()
