@@ -26,6 +26,7 @@ CROSSING = {
     "memory/test_copies.py": "copies of memories of every kind",
     "memory/test_defaults.py": "memories of every kind under another default dtype or device of torch",
     "memory/test_machines.py": "random operations on memories of every kind and on their twins",
+    "methods/test_every_method.py": "killed runs go on, lanes do not mix, all that is kept is counted",
     "memory/test_vector_environments.py": "from the steps of an environment to the batches of a memory",
     "test_benchmarks.py": "the scripts in benchmarks/",
     "test_docs.py": "the hand-written pages",

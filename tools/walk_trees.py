@@ -83,10 +83,12 @@ study/run.py::Trainer.incidents
 study/run.py::scored
 study/run.py::without_failed
 study/run.py::Trainer.score_current
+study/run.py::Trainer.warm
 study/plan.py::Group
 study/cuda_graph.py::Captured
 agents/dqn.py::DQN.evaluate
 agents/base.py::require_tensor
+agents/base.py::Agent.edited
 methods/base.py::Method
 """,
     ),
@@ -286,10 +288,9 @@ study/execution.py::execute_ray
 # what is built
 study/run.py::Trainer
 study/run.py::run
-study/registry.py::Kind
+study/kinds.py
 study/cuda_graph.py
 suites/
-methods/
 """,
     ),
 }

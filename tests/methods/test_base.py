@@ -22,7 +22,7 @@ def test_updates_with_the_base_class_are_those_without_a_method() -> None:
         with_it.update(method.augment(drawn), method)
         without.update(drawn)
     assert_same_state(with_it.state_dict(), without.state_dict())
-    assert method.penalty(with_it.theta) is None
+    assert method.penalty("q", with_it.theta) is None
     assert (method.tensors(), method.nbytes) == ({}, 0)
 
 
@@ -47,7 +47,7 @@ class Diary(Method):
         self.batches += 1
         return batch
 
-    def penalty(self, theta: torch.Tensor) -> torch.Tensor:
+    def penalty(self, part: str, theta: torch.Tensor) -> torch.Tensor:
         self.penalties += 1
         return theta.square().sum(-1)
 

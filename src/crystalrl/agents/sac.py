@@ -7,13 +7,25 @@ critics' values but does not backpropagate into the critics.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, prefixed, require, require_tensor
+from crystalrl.agents.base import (
+    Agent,
+    AgentParams,
+    Hooks,
+    Part,
+    Spaces,
+    Update,
+    inputs_of,
+    prefixed,
+    require,
+    require_tensor,
+)
 from crystalrl.agents.critics import TwinCritics, policy_network
 from crystalrl.agents.exploration import action_size, epsilon_greedy, fixed_normals, normals
 from crystalrl.lanes import lanewise
@@ -48,7 +60,7 @@ class SAC(Agent):
     def __init__(self, spaces: Spaces, params: SACParams, streams: Streams) -> None:
         self.params, self.streams, self.size = params, streams, action_size(spaces)
         self.network, self.twins = policy_network(spaces, params, 2), TwinCritics(spaces, params)
-        self.anchors = {"policy": (2 * self.size,), "q": (2,)}
+        self.anchors, self.distances = {"policy": (2 * self.size,), "q": (2,)}, {"policy": gaussian_distance}
         self.theta = self.network.initial(streams).requires_grad_()
         self.critics = self.twins.initial(streams).requires_grad_()
         self.target = self.critics.detach().clone()
@@ -59,6 +71,11 @@ class SAC(Agent):
             "policy": params.adam(self.theta),
             "critic": params.adam(self.target, copies=2),
             "alpha": params.adam(self.log_alpha),
+        }
+        policy, critic = self.optimisers["policy"], self.optimisers["critic"]
+        self.parts = {
+            "policy": Part(self.network, self.theta, policy, inputs_of, precision=_precision),
+            "q": Part(self.twins.network, self.critics, critic, self.twins.inputs, self.target),
         }
 
     @torch.no_grad()
@@ -104,14 +121,25 @@ class SAC(Agent):
         td_error = target - q
         loss = weighted_mean(0.5 * td_error.square().sum(-1), batch.weight) + self._policy_loss(batch, obs, policy)
         if batch.anchor is not None:
-            loss = loss + anchor_losses({"q": q, "policy": policy}, batch.anchor, {"policy": gaussian_distance})
-        return with_penalty(loss, method, self.theta), td_error.detach().abs().mean(-1)
+            loss = loss + anchor_losses({"q": q, "policy": policy}, batch.anchor, self.distances)
+        loss = with_penalty(loss, method, {"policy": self.theta, "q": self.critics})
+        return loss, td_error.detach().abs().mean(-1)
 
-    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
+    def loss_of(self, batch: Batch, names: Sequence[str]) -> Tensor:
+        return self.loss(batch)[0]
+
+    def outputs(self, batch: Batch) -> dict[str, Tensor]:
+        obs = require_tensor(batch.obs)
+        q = self.twins(self.critics, obs, batch.action, batch.context)
+        return {"q": q, "policy": self.policy(obs, batch.context)}
+
+    def update(self, batch: Batch, method: Hooks | None = None) -> Update:
         """One gradient step of policy, critics and temperature per lane, then one of the target critics."""
         loss, td_error = self.loss(batch, method)
         parts = (self.theta, self.critics, self.log_alpha)
-        gradients = torch.autograd.grad(loss.sum(), parts)
+        policy, q, alpha = torch.autograd.grad(loss.sum(), parts)
+        edited = self.edited(method, {"policy": policy, "q": q})
+        gradients = (edited["policy"], edited["q"], alpha)
         for part, gradient, optimiser in zip(parts, gradients, self.optimisers.values(), strict=True):
             optimiser.step(part, gradient)
         with torch.no_grad():
@@ -137,15 +165,20 @@ class SAC(Agent):
         obs = require_tensor(batch.obs)
         noise = fixed_normals(self.streams, self.optimisers["policy"].steps, obs, self.size)
         target = self.td_target(batch, noise, self.critics if self.params.errors == "online" else None)
-        q = self.twins(self.critics, obs, batch.action, batch.context)
-        error = (target.unsqueeze(-1) - q).abs().mean(-1)
-        return Evaluation(error, {"q": q, "policy": self.policy(obs, batch.context)})
+        output = self.outputs(batch)
+        return Evaluation((target.unsqueeze(-1) - output["q"]).abs().mean(-1), output)
 
     def tensors(self) -> dict[str, Tensor]:
         own = {"theta": self.theta, "critics": self.critics, "target": self.target, "log_alpha": self.log_alpha}
         for name, optimiser in self.optimisers.items():
             own |= prefixed(name, optimiser)
         return own
+
+
+def _precision(policy: Tensor) -> Tensor:
+    """1/σ of a Gaussian's mean, and √2, that of log σ, […, 2A]: the roots of their Fisher information."""
+    log_std = policy.chunk(2, -1)[1]
+    return torch.cat([lanewise(torch.exp, -log_std.clamp(*LOG_STD)), torch.full_like(log_std, math.sqrt(2.0))], dim=-1)
 
 
 def squashed(policy: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:

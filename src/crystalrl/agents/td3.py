@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, prefixed, require, require_tensor
+from crystalrl.agents.base import (
+    Agent,
+    AgentParams,
+    Hooks,
+    Part,
+    Spaces,
+    Update,
+    inputs_of,
+    prefixed,
+    require,
+    require_tensor,
+)
 from crystalrl.agents.critics import TwinCritics, policy_network
 from crystalrl.agents.exploration import action_size, epsilon_greedy, fixed_normals, normals
 from crystalrl.lanes import lanewise
@@ -48,6 +60,11 @@ class TD3(Agent):
         self.critics = self.twins.initial(streams).requires_grad_()
         self.theta_target, self.critics_target = self.theta.detach().clone(), self.critics.detach().clone()
         self.optimisers = {"policy": params.adam(self.theta), "critic": params.adam(self.critics, copies=2)}
+        policy, critic = self.optimisers["policy"], self.optimisers["critic"]
+        self.parts = {
+            "policy": Part(self.network, self.theta, policy, inputs_of, self.theta_target),
+            "q": Part(self.twins.network, self.critics, critic, self.twins.inputs, self.critics_target),
+        }
         self.branches = streams.device.type == "cpu"
         """Whether updates that do not move the policy skip its gradient; a CUDA graph cannot branch."""
 
@@ -77,8 +94,9 @@ class TD3(Agent):
         value = self.twins(critics, next_obs, action, batch.context).amin(-1)
         return batch.reward + batch.discount * value
 
-    def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Loss of the critics [L]: weighted TD loss + anchor loss; and the twins' mean |TD error| [L, B]."""
+    def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
+        """Loss of the critics [L]: weighted TD loss + anchor loss + the method's penalty; and the mean |TD error|
+        of the twins [L, B]."""
         obs = require_tensor(batch.obs)
         target = self.td_target(batch, normals(self.streams, obs, self.size)).unsqueeze(-1)
         q = self.twins(self.critics, obs, batch.action, batch.context)
@@ -86,7 +104,7 @@ class TD3(Agent):
         loss = weighted_mean(0.5 * td_error.square().sum(-1), batch.weight)
         if batch.anchor is not None and "q" in batch.anchor:
             loss = loss + anchor_loss(q, batch.anchor["q"])
-        return loss, td_error.detach().abs().mean(-1)
+        return with_penalty(loss, method, {"q": self.critics}), td_error.detach().abs().mean(-1)
 
     def policy_loss(self, batch: Batch, method: Penalty | None = None) -> Tensor:
         """Loss of the policy [L]: −Q₁ of its actions + anchor loss + the method's penalty."""
@@ -95,21 +113,31 @@ class TD3(Agent):
         loss = -self.twins(self.critics.detach(), obs, action, batch.context)[..., 0].mean(-1)
         if batch.anchor is not None and "policy" in batch.anchor:
             loss = loss + anchor_loss(action, batch.anchor["policy"])
-        return with_penalty(loss, method, self.theta)
+        return with_penalty(loss, method, {"policy": self.theta})
 
-    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
+    def loss_of(self, batch: Batch, names: Sequence[str]) -> Tensor:
+        losses = {"q": lambda: self.loss(batch)[0], "policy": lambda: self.policy_loss(batch)}
+        return torch.stack([losses[name]() for name in names]).sum(0)
+
+    def outputs(self, batch: Batch) -> dict[str, Tensor]:
+        obs = require_tensor(batch.obs)
+        q = self.twins(self.critics, obs, batch.action, batch.context)
+        return {"q": q, "policy": self.policy(self.theta, obs, batch.context)}
+
+    def update(self, batch: Batch, method: Hooks | None = None) -> Update:
         """One gradient step of the critics per lane; every `delay` of them, one of policy and target networks."""
-        loss, td_error = self.loss(batch)
+        loss, td_error = self.loss(batch, method)
         (gradient,) = torch.autograd.grad(loss.sum(), self.critics)
-        self.optimisers["critic"].step(self.critics, gradient)
+        self.optimisers["critic"].step(self.critics, self.edited(method, {"q": gradient})["q"])
         now = self.optimisers["critic"].steps % self.params.delay == 0
         if not self.branches or bool(now):
             self._update_policy(batch, method, now.to(torch.float32))
         return Update(td_error, loss.detach())
 
-    def _update_policy(self, batch: Batch, method: Penalty | None, now: Tensor) -> None:
+    def _update_policy(self, batch: Batch, method: Hooks | None, now: Tensor) -> None:
         """One step of the policy and the target networks, if the scalar `now` is 1; none if it is 0."""
         (gradient,) = torch.autograd.grad(self.policy_loss(batch, method).sum(), self.theta)
+        gradient = self.edited(method, {"policy": gradient})["policy"]
         self.optimisers["policy"].step(self.theta, gradient, now)
         with torch.no_grad():
             step = now * self.optimisers["policy"].every(self.params.target_every) * self.params.target_rate
@@ -124,10 +152,9 @@ class TD3(Agent):
         """
         obs = require_tensor(batch.obs)
         noise = fixed_normals(self.streams, self.optimisers["critic"].steps, obs, self.size)
-        q = self.twins(self.critics, obs, batch.action, batch.context)
         target = self.td_target(batch, noise, online=self.params.errors == "online")
-        error = (target.unsqueeze(-1) - q).abs().mean(-1)
-        return Evaluation(error, {"q": q, "policy": self.greedy(obs, batch.context)})
+        output = self.outputs(batch)
+        return Evaluation((target.unsqueeze(-1) - output["q"]).abs().mean(-1), output)
 
     def tensors(self) -> dict[str, Tensor]:
         own = {

@@ -21,6 +21,7 @@ from crystalrl.report import markdown
 from crystalrl.study import registry
 from crystalrl.study.definition import Table, load_study, pick, study_names, table_from
 from crystalrl.study.execution import Execution, best_device
+from crystalrl.study.kinds import METHODS
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.spec import RunFields, RunSpec, read_toml
 from crystalrl.study.store import Store, result_folders, scored_folders
@@ -222,7 +223,7 @@ def _train(groups: Sequence[Group], store: Store, execution: Execution, display:
 
 
 def _list(console: Console) -> None:
-    kinds = {"memories": registry.MEMORIES, "methods": registry.METHODS, "agents": registry.AGENTS}
+    kinds = {"memories": registry.MEMORIES, "methods": METHODS, "agents": registry.AGENTS}
     sections = {"suites": registry.SUITES, **{k: {n: e.about for n, e in v.items()} for k, v in kinds.items()}}  # type: ignore[attr-defined]
     sections["suites"] = {**sections["suites"], "--tasks FILE": "your own environments; `crystalrl check-tasks FILE`"}
     sections["presets of the crystal memory"] = registry.presets()

@@ -1,7 +1,56 @@
-"""Continual-learning methods: plain replay, elastic weight consolidation, distillation of stored outputs."""
+"""Continual-learning methods: baselines of the field, and references. docs/baselines.md describes them."""
 
-from crystalrl.methods.base import Method
+from crystalrl.methods.agem import AGEM, AGEMParams
+from crystalrl.methods.base import Method, Setup
+from crystalrl.methods.clear import CLEAR, CLEARParams
+from crystalrl.methods.clonex import ClonEx, ClonExParams
+from crystalrl.methods.der import DER, DERParams
+from crystalrl.methods.derpp import DERPP, DERPPParams
 from crystalrl.methods.distill import Distill, DistillParams
 from crystalrl.methods.ewc import EWC, EWCParams
+from crystalrl.methods.finetune import Finetune, FinetuneParams
+from crystalrl.methods.joint import Joint, JointParams
+from crystalrl.methods.l2 import L2, L2Params
+from crystalrl.methods.mas import MAS, MASParams
+from crystalrl.methods.mir import MIR, MIRParams
+from crystalrl.methods.packnet import PackNet, PackNetParams
+from crystalrl.methods.pnn import PNN, PNNParams
+from crystalrl.methods.redo import ReDo, ReDoParams
+from crystalrl.methods.si import SI, SIParams
 
-__all__ = ["EWC", "Distill", "DistillParams", "EWCParams", "Method"]
+__all__ = [
+    "AGEM",
+    "CLEAR",
+    "DER",
+    "DERPP",
+    "EWC",
+    "L2",
+    "MAS",
+    "MIR",
+    "PNN",
+    "SI",
+    "AGEMParams",
+    "CLEARParams",
+    "ClonEx",
+    "ClonExParams",
+    "DERPPParams",
+    "DERParams",
+    "Distill",
+    "DistillParams",
+    "EWCParams",
+    "Finetune",
+    "FinetuneParams",
+    "Joint",
+    "JointParams",
+    "L2Params",
+    "MASParams",
+    "MIRParams",
+    "Method",
+    "PNNParams",
+    "PackNet",
+    "PackNetParams",
+    "ReDo",
+    "ReDoParams",
+    "SIParams",
+    "Setup",
+]

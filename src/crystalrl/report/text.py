@@ -195,14 +195,14 @@ def _mean_of(row: Row) -> float:
 
 
 def design_table(results: Results) -> Grid:
-    """Memory and method of each row, and whether the method needs to know when a task ends."""
+    """Memory and method of each row, and whether the method needs to know when a task ends, and which task it is."""
     lines = []
     for row in results.rows:
         spec = row.spec
         memory = f"{spec.memory}: {row.memory.about}" + (f"; preset {spec.preset}" if spec.preset else "")
         if spec.budget_mb:
             memory += f"; {row.capacity:,} experiences in {spec.budget_mb:g} MB"
-        lines.append([row.name, memory, row.method.about, "yes" if row.method.needs_boundaries else "no"])
+        lines.append([row.name, memory, row.method.about, row.method.told])
     return Grid(["", "memory", "method", "needs task boundaries"], lines)
 
 

@@ -9,9 +9,10 @@ import torch
 from crystalrl.agents import Agent, Spaces
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.storage.spec import StorageOptions
-from crystalrl.methods import EWC, Distill, DistillParams, EWCParams, Method
+from crystalrl.methods import Method, Setup
 from crystalrl.random import Streams
-from crystalrl.study.registry import AGENTS, MEMORIES, Values
+from crystalrl.study.kinds import METHODS, Values
+from crystalrl.study.registry import AGENTS, MEMORIES
 from crystalrl.study.spec import RunSpec
 from crystalrl.suites import classic
 from crystalrl.suites.base import Suite
@@ -41,13 +42,11 @@ def make_agent(spec: RunSpec, suite: Suite, streams: Streams, values: Values) ->
     return made
 
 
-def make_method(spec: RunSpec, agent: Agent, memory: ReplayMemory, values: Values) -> Method:
+def make_method(spec: RunSpec, suite: Suite, agent: Agent, memory: ReplayMemory, values: Values) -> Method:
     """The method, attached to agent and memory."""
-    if spec.method == "ewc":
-        return EWC(agent, EWCParams(**values), Streams(memory.streams.seeds.tolist(), memory.device))
-    if spec.method == "distill":
-        return Distill(agent, memory, DistillParams(**values))
-    return Method()
+    kind, streams = METHODS[spec.method], Streams(memory.streams.seeds.tolist(), memory.device)
+    made: Method = kind.method(Setup(agent, memory, streams, suite.tasks, spec.batch), kind.params(**values))
+    return made
 
 
 def make_memory(spec: RunSpec, suite: Suite, agent: Agent, values: Values) -> ReplayMemory:

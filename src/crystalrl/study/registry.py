@@ -14,40 +14,12 @@ from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.prioritized import PrioritizedParams
 from crystalrl.memory.reservoir import ReservoirParams
 from crystalrl.memory.storage.spec import Shape, StorageOptions
-from crystalrl.methods import DistillParams, EWCParams
 from crystalrl.params import CrystalParams
+from crystalrl.study.kinds import METHODS, Kind, MethodKind, NoParams, Values
 from crystalrl.study.spec import RunSpec, unknown
 from crystalrl.suites import classic
 from crystalrl.suites.square import SquareName
 from crystalrl.suites.tasks import Sequence as TaskSequence
-
-Values = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class NoParams:
-    """The settings of a kind that has none."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One entry: a one-line description, the class of its settings, and which of them may differ between lanes."""
-
-    about: str
-    params: type[Any]
-    per_lane: tuple[str, ...] = ()
-    presets: tuple[str, ...] = ()
-    needs_boundaries: bool = False
-    """Whether it needs to know when a task ends."""
-
-    def settings(self, preset: str, values: Values) -> Any:
-        """The validated settings."""
-        return self.params(**values)
-
-    def lane_numbers(self, preset: str, values: Values) -> dict[str, Any]:
-        """Settings that may differ between lanes: name → number, or None if the setting is switched off."""
-        settings = self.settings(preset, values)
-        return {name: getattr(settings, name) for name in self.per_lane}
 
 
 @dataclass(frozen=True)
@@ -99,19 +71,6 @@ MEMORIES: dict[str, MemoryKind] = {
         CrystalParams,
         tuple(f.name for f in fields(CrystalParams) if "PerLane" in str(f.type)),
         ("anchored", "unanchored", "repaired", "paper", "paper_robotics", "paper_games", "paper_navigation"),
-    ),
-}
-
-METHODS: dict[str, Kind] = {
-    "none": Kind("no additional method", NoParams),
-    "ewc": Kind(
-        "penalizes changes of parameters that mattered for old tasks", EWCParams, ("strength",), needs_boundaries=True
-    ),
-    "distill": Kind(
-        "pulls the network towards stored outputs on replayed states",
-        DistillParams,
-        ("coefficient",),
-        needs_boundaries=True,
     ),
 }
 
@@ -189,7 +148,7 @@ def check(spec: RunSpec) -> None:
     """Raise, naming the field, for any invalid name or value."""
     check_suite(spec.suite)
     kinds = kinds_of(spec)
-    _check_boundaries(spec, kinds["method_params"])
+    _check_boundaries(spec, METHODS[spec.method])
     presets = kinds["params"].presets
     if spec.preset and spec.preset not in presets:
         raise ValueError(
@@ -202,7 +161,7 @@ def check(spec: RunSpec) -> None:
             _check_settings(section, kind, cell.preset, getattr(cell, section))
 
 
-def _check_boundaries(spec: RunSpec, method: Kind) -> None:
+def _check_boundaries(spec: RunSpec, method: MethodKind) -> None:
     """Raise if the suite has no task boundaries and the spec needs some."""
     if has_boundaries(spec.suite):
         return

@@ -78,7 +78,7 @@ class Trainer:
         self.agent = build.make_agent(spec, self.suite, Streams(seeds, device), group.values["agent_params"])
         memory = build.make_memory(spec, self.suite, self.agent, group.values["params"])
         self.memory: Memory = memory
-        self.method = build.make_method(spec, self.agent, memory, group.values["method_params"])
+        self.method = build.make_method(spec, self.suite, self.agent, memory, group.values["method_params"])
         self.evaluator = self.suite.evaluator(spec.episodes)
         self.schedule = torch.tensor([lane.stages for lane in group.lanes], device=device)
         """int64[L, K]: the stages of every lane, in training order."""
@@ -107,7 +107,9 @@ class Trainer:
             return
         self.clock.zero_()
         self._set_horizon(stage)
-        self.world.reset(self.schedule[:, stage])
+        self.world.reset(self.method.stages(self.schedule, stage, self.spec.envs))
+        if stage and self.method.clears:
+            self.memory.clear()
         self.method.task_start(self.agent, self.memory, stage)
 
     def _set_horizon(self, stage: int) -> None:
@@ -138,7 +140,8 @@ class Trainer:
         """Choose the actions."""
         spec = self.spec
         fallen = (1 - spec.epsilon) * self.clock / self.horizon
-        action = self.agent.act(self.world.obs, (1 - fallen).clamp_min(spec.epsilon), self.world.context)
+        epsilon = (1 - fallen).clamp_min(spec.epsilon)
+        action = self.method.act(self.agent, self.world.obs, epsilon, self.world.context)
         self.action.copy_(action)
         self.clock += spec.envs
 
@@ -209,9 +212,17 @@ class Trainer:
         """Scores float64[L] on the current stage."""
         return self._score(policy, self.schedule[:, stage : stage + 1]).squeeze(1)
 
+    def _greedy(self, obs: Tensor, context: Tensor | None = None) -> Tensor:
+        return self.method.viewing(self.agent, obs, context)
+
+    def warm(self, event: Progress) -> bool:
+        """Whether the memory holds enough to learn from."""
+        begun = self.group.begins(event.stage) if self.method.clears else 0
+        return event.done - begun > self.spec.warmup
+
     def _score(self, policy: Policy | None, stages: Tensor) -> Tensor:
         """Scores float64[L, M] of stages int64[L, M]; a learner whose score is not finite has failed."""
-        score = self.evaluator.score(policy or self.agent.greedy, stages).cpu()
+        score = self.evaluator.score(policy or self._greedy, stages).cpu()
         for lane, column in (~torch.isfinite(score) & ~self.failed[:, None]).nonzero().tolist():
             what = f"score: wanted a finite number, got {float(score[lane, column])}"
             stage = int(stages[lane, column])
@@ -236,7 +247,7 @@ def run(group: Group, device: torch.device | str = "cpu", trainer: Trainer | Non
             yield from trainer.incidents()
             if bool(trainer.failed.all()):
                 return
-            if event.done > group.spec.warmup:
+            if trainer.warm(event):
                 trainer.learn()
             if trainer.memory.due:
                 report = trainer.memory.consolidate(trainer.agent.evaluate)

@@ -1,0 +1,71 @@
+"""Every method: what it is told, what it keeps, and that a killed run goes on as if it had not been killed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from crystalrl.study.kinds import METHODS
+from crystalrl.study.run import Trainer
+from tests.experience import assert_same_state
+from tests.methods.runs import everything, play, practise, trainer
+
+ALL = [name for name in METHODS if name != "none"]
+AGENTS = ["dqn", *(pytest.param(agent, marks=pytest.mark.slow) for agent in ("rainbow", "sac", "td3"))]
+
+
+def half_done(method: str, agent: str, seeds: tuple[int, ...] = (0, 1)) -> Trainer:
+    """One task, and the beginning of the next."""
+    made = trainer(method, agent, seeds)
+    practise(made, 0, steps=12)
+    made.begin(1)
+    play(made, 6)
+    return made
+
+
+def complete(made: Trainer) -> dict[str, torch.Tensor]:
+    """The end of the second task."""
+    play(made, 3, idle=0)
+    made.end(1)
+    made.score_all()
+    return everything(made)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("method", ALL)
+def test_a_killed_run_goes_on_bit_for_bit(method: str, agent: str) -> None:
+    one, other = half_done(method, agent), trainer(method, agent)
+    other.load(everything(one))
+    assert_same_state(complete(other), complete(one))
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("method", ALL)
+def test_a_lane_among_others_is_that_seed_alone(method: str, agent: str) -> None:
+    both, alone = half_done(method, agent, (3, 5)), half_done(method, agent, (5,))
+    for name, part in alone.agent.parts.items():
+        rows = len(part.theta)
+        assert torch.equal(both.agent.parts[name].theta[rows:], part.theta)
+
+
+@pytest.mark.parametrize("method", ALL)
+def test_whatever_it_keeps_is_counted(method: str) -> None:
+    made = trainer(method)
+    kept = [value for value in vars(made.method).values() if isinstance(value, torch.Tensor)]
+    for group in (value for value in vars(made.method).values() if isinstance(value, dict)):
+        kept += [value for value in group.values() if isinstance(value, torch.Tensor)]
+    small = 16 * len(made.group.lanes)  # settings, one number per lane
+    assert made.method.nbytes >= sum(tensor.nbytes for tensor in kept if tensor.nbytes > small)
+
+
+TOLD = {
+    "no": {"der", "derpp", "clear", "mir", "redo"},
+    "yes": {"ewc", "l2", "si", "mas", "agem", "distill", "finetune", "joint"},
+    "yes, and ids": {"packnet", "pnn", "clonex"},
+}
+
+
+def test_every_method_says_what_it_is_told() -> None:
+    for told, names in TOLD.items():
+        assert {name for name in names if METHODS[name].told != told} == set()
+    assert {"none", *(name for names in TOLD.values() for name in names)} <= set(METHODS)
