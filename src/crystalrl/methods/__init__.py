@@ -15,6 +15,7 @@ from crystalrl.methods.mas import MAS, MASParams
 from crystalrl.methods.mir import MIR, MIRParams
 from crystalrl.methods.packnet import PackNet, PackNetParams
 from crystalrl.methods.pnn import PNN, PNNParams
+from crystalrl.methods.recall import RECALL, RECALLParams
 from crystalrl.methods.redo import ReDo, ReDoParams
 from crystalrl.methods.si import SI, SIParams
 
@@ -49,6 +50,8 @@ __all__ = [
     "PNNParams",
     "PackNet",
     "PackNetParams",
+    "RECALL",
+    "RECALLParams",
     "ReDo",
     "ReDoParams",
     "SIParams",

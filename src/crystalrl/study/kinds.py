@@ -77,6 +77,9 @@ METHODS: dict[str, MethodKind] = {
         methods.ClonExParams,
         method=methods.ClonEx,
     ),
+    "recall": MethodKind(
+        "normalizes the targets of each task, distills old policies", methods.RECALLParams, method=methods.RECALL
+    ),
     "mir": MethodKind("replays what the next step would damage most", methods.MIRParams, method=methods.MIR),
     "packnet": MethodKind("every task owns a share of the weights", methods.PackNetParams, method=methods.PackNet),
     "pnn": MethodKind("a new column of units for every task", methods.PNNParams, method=methods.PNN),
