@@ -20,12 +20,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "mas": {"samples": 16},
 }
 """Settings of the methods whose defaults are for long runs."""
+OTHER_SUITES = {"her": "-goals"}
+"""Methods that need another kind of suite."""
 
 
 def trainer(method: str, agent: str = "dqn", seeds: tuple[int, ...] = (0, 1), **changes: Any) -> Trainer:
     """A run that has not begun: three tasks, a reservoir of 96 slots, 4 environments."""
     fields: dict[str, Any] = {
-        "suite": SUITES[agent],
+        "suite": SUITES[agent] + OTHER_SUITES.get(method, ""),
         "agent": agent,
         "memory": "reservoir",
         "method": method,
@@ -60,7 +62,7 @@ def practise(made: Trainer, task: int, steps: int = 24) -> None:
 
 def setup_of(made: Trainer) -> Setup:
     """What the method of a run was attached to."""
-    return Setup(made.agent, made.memory, made.agent.streams, made.suite.tasks, made.spec.batch)
+    return Setup(made.agent, made.memory, made.agent.streams, made.suite.tasks, made.spec.batch, made.suite.goal_space)
 
 
 def everything(made: Trainer) -> dict[str, torch.Tensor]:

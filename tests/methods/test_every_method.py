@@ -63,7 +63,7 @@ def test_whatever_it_keeps_is_counted(method: str) -> None:
 
 
 TOLD = {
-    "no": {"der", "derpp", "clear", "mir", "redo"},
+    "no": {"her", "der", "derpp", "clear", "mir", "redo"},
     "yes": {"ewc", "l2", "si", "mas", "agem", "distill", "finetune", "joint"},
     "yes, and ids": {"packnet", "pnn", "clonex", "recall"},
 }

@@ -8,6 +8,7 @@ from crystalrl import methods
 from crystalrl.study.kinds import METHODS, NoParams
 
 NAMES = {
+    "her",
     "packnet",
     "pnn",
     "ewc",

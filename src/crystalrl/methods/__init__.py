@@ -9,6 +9,7 @@ from crystalrl.methods.derpp import DERPP, DERPPParams
 from crystalrl.methods.distill import Distill, DistillParams
 from crystalrl.methods.ewc import EWC, EWCParams
 from crystalrl.methods.finetune import Finetune, FinetuneParams
+from crystalrl.methods.her import HER, HERParams
 from crystalrl.methods.joint import Joint, JointParams
 from crystalrl.methods.l2 import L2, L2Params
 from crystalrl.methods.mas import MAS, MASParams
@@ -25,10 +26,12 @@ __all__ = [
     "DER",
     "DERPP",
     "EWC",
+    "HER",
     "L2",
     "MAS",
     "MIR",
     "PNN",
+    "RECALL",
     "SI",
     "AGEMParams",
     "CLEARParams",
@@ -41,6 +44,7 @@ __all__ = [
     "EWCParams",
     "Finetune",
     "FinetuneParams",
+    "HERParams",
     "Joint",
     "JointParams",
     "L2Params",
@@ -50,7 +54,6 @@ __all__ = [
     "PNNParams",
     "PackNet",
     "PackNetParams",
-    "RECALL",
     "RECALLParams",
     "ReDo",
     "ReDoParams",

@@ -12,7 +12,7 @@ from torch import Tensor
 from crystalrl.agents.base import Agent, Part
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.random import Streams
-from crystalrl.types import Batch, Memory
+from crystalrl.types import Batch, GoalSpace, Memory
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,8 @@ class Setup:
     """Task id of every stage of the sequence; a repeated id: the task is redefined."""
     batch: int
     """Experiences per update."""
+    goals: GoalSpace | None = None
+    """Where observations show goals; None if they show none."""
 
 
 class Method:

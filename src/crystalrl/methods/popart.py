@@ -1,7 +1,7 @@
 """Pop-Art (van Hasselt et al. 2016): value targets normalised for each task, outputs preserved when the scale changes.
 
-With mean μ and scale σ of a task's targets, the network gives q and the value is σ·q + μ. The TD target in these units is
-that of a reward (r + (discount − 1)·μ) / σ with the same discount, so normalising a batch changes only its rewards.
+With mean μ and scale σ of a task's targets, the network gives q and the value is σ·q + μ. The TD target in these units
+is that of a reward (r + (discount − 1)·μ) / σ with the same discount: normalising a batch changes only its rewards.
 """
 
 from __future__ import annotations

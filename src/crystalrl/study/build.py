@@ -45,7 +45,8 @@ def make_agent(spec: RunSpec, suite: Suite, streams: Streams, values: Values) ->
 def make_method(spec: RunSpec, suite: Suite, agent: Agent, memory: ReplayMemory, values: Values) -> Method:
     """The method, attached to agent and memory."""
     kind, streams = METHODS[spec.method], Streams(memory.streams.seeds.tolist(), memory.device)
-    made: Method = kind.method(Setup(agent, memory, streams, suite.tasks, spec.batch), kind.params(**values))
+    setup = Setup(agent, memory, streams, suite.tasks, spec.batch, suite.goal_space)
+    made: Method = kind.method(setup, kind.params(**values))
     return made
 
 

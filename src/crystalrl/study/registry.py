@@ -107,6 +107,7 @@ SUITE_NOTES = {
 SUITES: dict[str, str] = {
     "nav-N": "N navigation tasks, with the task id in the observation",
     "nav-N-redefined": "then tasks 1 and 2 are redefined with other goals",
+    "nav-N-goals": "the observation also shows the goal, for hindsight experience replay; reach-N-goals, too",
     "nav-N-hidden": "no task id: landmarks distinguish the tasks",
     "reach-N": "the same goals with box actions, which each task turns and may mirror",
     "reach-N-redefined": "then tasks 1 and 2 are redefined with other goals",

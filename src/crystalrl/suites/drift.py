@@ -43,6 +43,7 @@ class Drift:
     """The paths of L lanes: frequency and start float64[L, 3] of the goal's two coordinates and of the turn."""
 
     capturable = True
+    goal_space = None
     obs_dtype = torch.float32
     stage_dtype = torch.float64
     action = len(MOVES)

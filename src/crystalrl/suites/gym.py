@@ -31,6 +31,7 @@ class GymSuite:
     """
 
     capturable = False
+    goal_space = None
 
     def __init__(
         self,
