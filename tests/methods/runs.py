@@ -11,7 +11,7 @@ from crystalrl.study.plan import plan
 from crystalrl.study.run import Scored, Trainer, run
 from crystalrl.study.spec import RunSpec
 
-SUITES = {"dqn": "nav-3", "rainbow": "nav-3", "sac": "reach-3", "td3": "reach-3"}
+SUITES = {"dqn": "nav-3", "nec": "nav-3", "rainbow": "nav-3", "sac": "reach-3", "td3": "reach-3"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "agem": {"size": 24, "batch": 8},
     "clonex": {"size": 24, "batch": 8, "explore": 24},
@@ -20,6 +20,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "mas": {"samples": 16},
 }
 """Settings of the methods whose defaults are for long runs."""
+NEC = {"width": 12, "key": 6, "entries": 20, "neighbours": 5, "n_step": 2}
 OTHER_SUITES = {"her": "-goals"}
 """Methods that need another kind of suite."""
 
@@ -41,6 +42,8 @@ def trainer(method: str, agent: str = "dqn", seeds: tuple[int, ...] = (0, 1), **
         "method_params": SETTINGS.get(method, {}),
         "agent_params": {"width": 12, "depth": 2, "multi_head": True},
     }
+    if method == "nec":
+        fields |= {"agent": "nec", "suite": "nav-3", "agent_params": NEC}
     (group,) = plan({"row": RunSpec(**{**fields, **changes})})
     return Trainer(group, torch.device("cpu"))
 

@@ -11,7 +11,7 @@ from tests.experience import assert_same_state
 from tests.methods.runs import everything, play, practise, trainer
 
 ALL = [name for name in METHODS if name != "none"]
-REFUSED = {("recall", "rainbow")}
+REFUSED = {("recall", "rainbow"), ("nec", "rainbow"), ("nec", "sac"), ("nec", "td3")}
 """Methods with agents that they refuse; the tests of the methods say why."""
 AGENTS = ["dqn", *(pytest.param(agent, marks=pytest.mark.slow) for agent in ("rainbow", "sac", "td3"))]
 
@@ -63,7 +63,7 @@ def test_whatever_it_keeps_is_counted(method: str) -> None:
 
 
 TOLD = {
-    "no": {"her", "der", "derpp", "clear", "mir", "redo"},
+    "no": {"her", "nec", "der", "derpp", "clear", "mir", "redo"},
     "yes": {"ewc", "l2", "si", "mas", "agem", "distill", "finetune", "joint"},
     "yes, and ids": {"packnet", "pnn", "clonex", "recall"},
 }

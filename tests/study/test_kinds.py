@@ -9,6 +9,7 @@ from crystalrl.study.kinds import METHODS, NoParams
 
 NAMES = {
     "her",
+    "nec",
     "packnet",
     "pnn",
     "ewc",

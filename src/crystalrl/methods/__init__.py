@@ -14,6 +14,7 @@ from crystalrl.methods.joint import Joint, JointParams
 from crystalrl.methods.l2 import L2, L2Params
 from crystalrl.methods.mas import MAS, MASParams
 from crystalrl.methods.mir import MIR, MIRParams
+from crystalrl.methods.nec import Writer, WriterParams
 from crystalrl.methods.packnet import PackNet, PackNetParams
 from crystalrl.methods.pnn import PNN, PNNParams
 from crystalrl.methods.recall import RECALL, RECALLParams
@@ -59,4 +60,6 @@ __all__ = [
     "ReDoParams",
     "SIParams",
     "Setup",
+    "Writer",
+    "WriterParams",
 ]

@@ -37,9 +37,9 @@ class HERParams:
 
 
 class HER(Method):
-    """Invariant: column t mod W of `slot`, `first` and `last` int64[L, E, W] belongs to step t of environment e: its slot,
-    and the first and last step of its episode so far. `step` and `env` int64[L, N + 1] are t and e of the experience in a
-    slot; the last column is spare. `step` is −1 in unused slots.
+    """Invariant: column t mod W of `slot`, `first` and `last` int64[L, E, W] belongs to step t of environment e: its
+    slot, and the first and last step of its episode so far. `step` and `env` int64[L, N + 1] are t and e of the
+    experience in each slot, −1 in unused ones; the last column is spare.
     """
 
     def __init__(self, setup: Setup, params: HERParams) -> None:

@@ -81,6 +81,9 @@ METHODS: dict[str, MethodKind] = {
         "normalizes the targets of each task, distills old policies", methods.RECALLParams, method=methods.RECALL
     ),
     "her": MethodKind("replays episodes with the goals they achieved", methods.HERParams, method=methods.HER),
+    "nec": MethodKind(
+        "writes experiences to the dictionary of the agent nec", methods.WriterParams, method=methods.Writer
+    ),
     "mir": MethodKind("replays what the next step would damage most", methods.MIRParams, method=methods.MIR),
     "packnet": MethodKind("every task owns a share of the weights", methods.PackNetParams, method=methods.PackNet),
     "pnn": MethodKind("a new column of units for every task", methods.PNNParams, method=methods.PNN),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any
 
-from crystalrl.agents import DQN, SAC, TD3, DQNParams, Rainbow, RainbowParams, SACParams, TD3Params
+from crystalrl.agents import DQN, NEC, SAC, TD3, DQNParams, NECParams, Rainbow, RainbowParams, SACParams, TD3Params
 from crystalrl.memory import CrystalMemory, PrioritizedMemory, ReservoirMemory, UniformMemory
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.prioritized import PrioritizedParams
@@ -86,6 +86,7 @@ class AgentKind(Kind):
 AGENTS: dict[str, AgentKind] = {
     "dqn": AgentKind("double Q-learning, optionally dueling", DQNParams, agent=DQN),
     "rainbow": AgentKind("double, dueling, noisy, n-step, distributional Q-learning", RainbowParams, agent=Rainbow),
+    "nec": AgentKind("neural episodic control; with the method nec", NECParams, agent=NEC),
     "sac": AgentKind("soft actor-critic, automatic temperature; box actions", SACParams, agent=SAC),
     "td3": AgentKind("twin delayed deterministic policy gradient; box actions", TD3Params, agent=TD3),
 }
@@ -150,6 +151,10 @@ def check(spec: RunSpec) -> None:
     check_suite(spec.suite)
     kinds = kinds_of(spec)
     _check_boundaries(spec, METHODS[spec.method])
+    if (spec.agent == "nec") != (spec.method == "nec"):
+        raise ValueError(
+            f"method: wanted nec with the agent nec and with no other, got {spec.method} with {spec.agent}"
+        )
     presets = kinds["params"].presets
     if spec.preset and spec.preset not in presets:
         raise ValueError(
