@@ -28,6 +28,7 @@ CROSSING = {
     "memory/test_machines.py": "random operations on memories of every kind and on their twins",
     "methods/test_every_method.py": "killed runs go on, lanes do not mix, all that is kept is counted",
     "memory/test_vector_environments.py": "from the steps of an environment to the batches of a memory",
+    "study/test_baselines.py": "the rows of the study of baselines run, with equal numbers of trials",
     "test_benchmarks.py": "the scripts in benchmarks/",
     "test_docs.py": "the hand-written pages",
     "test_import.py": "importing the package as a whole",

@@ -26,7 +26,7 @@ from crystalrl.study.plan import Group, plan
 from crystalrl.study.spec import RunFields, RunSpec, read_toml
 from crystalrl.study.store import Store, result_folders, scored_folders
 from crystalrl.study.task_files import load_tasks
-from crystalrl.study.tuning import load_search
+from crystalrl.study.tuning import Search, load_search, study_searches, with_best
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class Study:
     """Tables to run, separated by commas; empty: all."""
     out: Path = Path("")
     """Folder for the results; empty: runs/NAME."""
+    tuned: Path = Path("")
+    """Folder of trials from `crystalrl tune`: each row that was tuned gets the settings of its best trial."""
     dry_run: bool = False
     """Only print the cost: cells, steps and hours, from speeds measured on this machine."""
     execution: tyro.conf.OmitArgPrefixes[Execution] = field(default_factory=Execution)
@@ -76,11 +78,16 @@ class Resume:
 
 @dataclass(frozen=True)
 class Tune:
-    """Tune the rows of a .toml file with Optuna, with equal numbers of trials, on seeds that are never reported."""
+    """Tune the rows of a .toml file or of a study with Optuna, with equal numbers of trials, on seeds that are never
+    reported.
+    """
 
     file: tyro.conf.Positional[Path]
+    """A .toml file with a single search, or a built-in study."""
+    tables: str = ""
+    """Tables of a study to tune, separated by commas; empty: all that have a search."""
     out: Path = Path("")
-    """Folder for the trials; empty: runs/NAME. Interrupted tuning continues there."""
+    """Folder for the trials; empty: runs/NAME, for a study runs/tune-NAME. Interrupted tuning continues there."""
     device: str = ""
     """cpu or cuda; empty: cuda if available."""
 
@@ -150,9 +157,11 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
             registry.check(spec)
             name = spec.memory if spec.method == "none" else f"{spec.memory}+{spec.method}"
             _run_tables({out: Table("", {spec.preset or name: spec})}, execution, console)
-        case Study(name, tables, out, dry_run, execution):
+        case Study(name, tables, out, tuned, dry_run, execution):
             folder = out if out.name else Path("runs") / Path(name).stem
-            found = {folder / key: table for key, table in pick(load_study(name), tables).items()}
+            picked = pick(load_study(name), tables)
+            best = {key: with_best(table, tuned / key) if tuned.name else table for key, table in picked.items()}
+            found = {folder / key: table for key, table in best.items()}
             if dry_run:
                 show_forecast(found, execution.device or best_device(), console)
             else:
@@ -163,9 +172,9 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
         case Resume(folder, execution):
             stored = {inner: table_from(read_toml(inner / "spec.toml")) for inner in result_folders(folder)}
             _run_tables(stored, execution, console)
-        case Tune(file, out, device):
-            folder = out if out.name else Path("runs") / file.stem
-            show_tuning(load_search(file), folder, device or best_device(), console)
+        case Tune(file, tables, out, device):
+            for folder, search in _searches(file, tables, out).items():
+                show_tuning(search, folder, device or best_device(), console)
         case Report(folder, docs, figure):
             show_report(folder, console)
             if docs.name:
@@ -177,6 +186,14 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
             _list(console)
         case Demo(out):
             _demo(out, console)
+
+
+def _searches(file: Path, tables: str, out: Path) -> dict[Path, Search]:
+    """What to tune, by the folder of its trials."""
+    if file.suffix == ".toml" and not (file.is_file() and "tables" in read_toml(file)):
+        return {out if out.name else Path("runs") / file.stem: load_search(file)}
+    folder = out if out.name else Path("runs") / f"tune-{file.stem}"
+    return {folder / key: search for key, search in pick(study_searches(str(file)), tables).items()}
 
 
 def _own_tasks(given: RunFields, tasks: Path) -> dict[str, Any]:
