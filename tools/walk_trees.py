@@ -227,6 +227,7 @@ memory/
         """
 cli/commands.py::run_command
   cli/commands.py::_dispatch
+    cli/commands.py::_searches
     cli/commands.py::_own_tasks
     study/registry.py::check
       study/registry.py::check_suite

@@ -5,7 +5,7 @@ import torch
 
 from crystalrl.losses import gaussian_kl
 from crystalrl.methods.clonex import ClonExParams
-from tests.methods.runs import play, practise, scores, trainer
+from tests.methods.runs import play, practise, trainer
 
 SMALL = {"size": 24, "batch": 8, "explore": 24}
 
@@ -101,13 +101,3 @@ def test_exploration_with_one_head_is_refused() -> None:
 def test_bad_settings_are_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"^{name}: wanted"):
         ClonExParams(**{name: value})
-
-
-@pytest.mark.slow
-def test_it_retains_what_fine_tuning_forgets() -> None:
-    fields = {"suite": "nav-3", "seeds": (0, 1, 2, 3), "steps": 4500, "capacity": 450, "batch": 64}
-    fields["agent_params"] = {"width": 64, "multi_head": True}
-    plain = scores(method="finetune", **fields)
-    settings = {"policy": 1.0, "size": 150, "explore": 450}
-    cloned = scores(method="clonex", method_params=settings, **fields)
-    assert cloned[:, 3, :2].mean() > plain[:, 3, :2].mean() + 0.1

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from crystalrl.methods.derpp import DERPPParams
-from tests.methods.runs import play, scores, trainer
+from tests.methods.runs import play, trainer
 
 
 def test_without_the_td_loss_of_the_buffer_it_is_der() -> None:
@@ -18,12 +18,3 @@ def test_without_the_td_loss_of_the_buffer_it_is_der() -> None:
 def test_a_negative_factor_is_refused() -> None:
     with pytest.raises(ValueError, match="beta: wanted numbers ≥ 0, got -1"):
         DERPPParams(beta=-1)
-
-
-@pytest.mark.slow
-def test_it_retains_what_fine_tuning_forgets() -> None:
-    fields = {"suite": "nav-3", "seeds": (0, 1, 2, 3), "steps": 4500, "capacity": 450, "batch": 64}
-    fields["agent_params"] = {"width": 64}
-    plain = scores(method="finetune", **fields)
-    pulled = scores(method="derpp", memory="reservoir", **fields)
-    assert pulled[:, 3, :2].mean() > plain[:, 3, :2].mean() + 0.1

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 
 from crystalrl.study.kinds import METHODS
 from crystalrl.study.run import Trainer
 from tests.experience import assert_same_state
-from tests.methods.runs import everything, play, practise, trainer
+from tests.methods.runs import everything, play, practise, scores, trainer
 
 ALL = [name for name in METHODS if name != "none"]
 REFUSED = {("recall", "rainbow"), ("nec", "rainbow"), ("nec", "sac"), ("nec", "td3")}
@@ -73,3 +76,46 @@ def test_every_method_says_what_it_is_told() -> None:
     for told, names in TOLD.items():
         assert {name for name in names if METHODS[name].told != told} == set()
     assert {"none", *(name for names in TOLD.values() for name in names)} <= set(METHODS)
+
+
+THREE_TASKS = {"suite": "nav-3", "seeds": (0, 1, 2, 3), "steps": 4500, "capacity": 450, "batch": 64, "points": 1}
+RETAINS = {
+    "ewc": ("uniform", {"strength": 1000.0}),
+    "si": ("uniform", {"strength": 10.0}),
+    "mas": ("uniform", {"strength": 1.0}),
+    "l2": ("uniform", {"strength": 0.01}),
+    "agem": ("uniform", {"size": 150}),
+    "derpp": ("reservoir", {"alpha": 0.01}),
+    "clear": ("reservoir", {}),
+    "mir": ("reservoir", {}),
+    "distill": ("reservoir", {}),
+    "recall": ("reservoir", {}),
+    "clonex": ("uniform", {"policy": 1.0, "size": 150, "explore": 450}),
+}
+"""Memory and settings with which a method retains more of the first two tasks than fine-tuning does."""
+
+
+@pytest.fixture(scope="module")
+def forgotten() -> float:
+    """The mean score of fine-tuning on the first two of three tasks."""
+    R = scores(method="finetune", agent_params={"width": 64, "multi_head": True}, **THREE_TASKS)
+    return float(R[:, 3, :2].mean())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", RETAINS)
+def test_it_retains_what_fine_tuning_forgets(method: str, forgotten: float) -> None:
+    memory, settings = RETAINS[method]
+    agent = {"width": 64, "multi_head": True}
+    R = scores(method=method, memory=memory, method_params=settings, agent_params=agent, **THREE_TASKS)
+    assert float(R[:, 3, :2].mean()) > forgotten + 0.1
+
+
+def test_the_page_of_baselines_says_what_each_is_told() -> None:
+    lines = (Path(__file__).parents[2] / "docs" / "baselines.md").read_text().splitlines()
+    said = {}
+    for line in (line for line in lines if line.startswith("| [`")):
+        names, _, boundaries, ids, *_ = (cell.strip() for cell in line.strip("|").split("|"))
+        for name in re.findall(r"`(\w+)`", names):
+            said[name] = f"{boundaries}, and ids" if ids == "yes" else boundaries
+    assert said == {name: METHODS[name].told for name in ALL}

@@ -8,7 +8,7 @@ import torch
 from crystalrl.agents.sac import LOG_STD
 from crystalrl.methods.ewc import EWCParams, fisher_diagonal
 from tests.agents.batches import batch_for, dqn, sac
-from tests.methods.runs import practise, scores, trainer
+from tests.methods.runs import practise, trainer
 
 
 def all_signs(outputs: int, rows: int, size: int) -> list[torch.Tensor]:
@@ -96,12 +96,3 @@ def test_bad_settings_are_refused() -> None:
     for name, value in (("strength", -1.0), ("decay", 2.0), ("samples", 0)):
         with pytest.raises(ValueError, match=f"^{name}: wanted"):
             EWCParams(**{name: value})
-
-
-@pytest.mark.slow
-def test_it_forgets_less_than_fine_tuning() -> None:
-    fields = {"suite": "nav-3", "seeds": (0, 1, 2, 3), "steps": 4500, "capacity": 450, "batch": 64}
-    fields["agent_params"] = {"width": 64, "multi_head": True}
-    plain = scores(method="finetune", **fields)
-    ewc = scores(method="ewc", method_params={"strength": 1000.0}, **fields)
-    assert ewc[:, 3, :2].mean() > plain[:, 3, :2].mean()

@@ -38,6 +38,7 @@ def test_other_agents_and_the_agent_without_it_are_refused() -> None:
 
 @pytest.mark.slow
 def test_it_learns_one_task() -> None:
-    fields = {"suite": "nav-1", "seeds": (0, 1), "steps": 6000, "capacity": 2000, "batch": 64}
-    R = scores(agent="nec", method="nec", agent_params={"width": 64, "gamma": 0.95}, **fields)
+    fields = {"suite": "nav-1", "seeds": (0, 1), "steps": 4000, "capacity": 2000, "batch": 32, "points": 1}
+    settings = {"width": 32, "gamma": 0.95, "entries": 400, "neighbours": 20}
+    R = scores(agent="nec", method="nec", agent_params=settings, **fields)
     assert R[:, 1].mean() > R[:, 0].mean() + 0.2

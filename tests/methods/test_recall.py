@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from crystalrl.methods.recall import RECALLParams, targets
-from tests.methods.runs import play, practise, scores, trainer
+from tests.methods.runs import play, practise, trainer
 
 
 def test_only_the_policy_is_distilled_and_only_on_completed_tasks() -> None:
@@ -55,12 +55,3 @@ def test_other_agents_and_a_single_head_are_refused() -> None:
         trainer("recall", agent_params={"width": 12, "multi_head": True, "dueling": True})
     with pytest.raises(ValueError, match=r"rate: wanted a number in \(0, 1\], got 0"):
         RECALLParams(rate=0)
-
-
-@pytest.mark.slow
-def test_it_retains_what_fine_tuning_forgets() -> None:
-    fields = {"suite": "nav-3", "seeds": (0, 1, 2, 3), "steps": 4500, "capacity": 450, "batch": 64}
-    fields["agent_params"] = {"width": 64, "multi_head": True}
-    plain = scores(method="finetune", **fields)
-    kept = scores(method="recall", memory="reservoir", **fields)
-    assert kept[:, 3, :2].mean() > plain[:, 3, :2].mean() + 0.1

@@ -240,9 +240,10 @@ def _train(groups: Sequence[Group], store: Store, execution: Execution, display:
 
 
 def _list(console: Console) -> None:
-    kinds = {"memories": registry.MEMORIES, "methods": METHODS, "agents": registry.AGENTS}
+    kinds = {"memories": registry.MEMORIES, "agents": registry.AGENTS}
     sections = {"suites": registry.SUITES, **{k: {n: e.about for n, e in v.items()} for k, v in kinds.items()}}  # type: ignore[attr-defined]
     sections["suites"] = {**sections["suites"], "--tasks FILE": "your own environments; `crystalrl check-tasks FILE`"}
+    sections["methods (whether they need task boundaries)"] = {n: f"{e.about} ({e.told})" for n, e in METHODS.items()}
     sections["presets of the crystal memory"] = registry.presets()
     sections["studies"] = {name: _about(load_study(name)) for name in study_names()}
     for title, entries in sections.items():
