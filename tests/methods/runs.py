@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 from crystalrl.methods import Setup
@@ -12,6 +13,8 @@ from crystalrl.study.run import Scored, Trainer, run
 from crystalrl.study.spec import RunSpec
 
 SUITES = {"dqn": "nav-3", "nec": "nav-3", "rainbow": "nav-3", "sac": "reach-3", "td3": "reach-3"}
+ALL_AGENTS = ["dqn", "sac", *(pytest.param(agent, marks=pytest.mark.slow) for agent in ("rainbow", "td3"))]
+"""For tests of what holds with every agent."""
 SETTINGS: dict[str, dict[str, Any]] = {
     "agem": {"size": 24, "batch": 8},
     "clonex": {"size": 24, "batch": 8, "explore": 24},

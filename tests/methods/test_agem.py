@@ -5,7 +5,7 @@ import torch
 
 from crystalrl.methods.agem import AGEMParams, lane_dot
 from crystalrl.study.run import Trainer
-from tests.methods.runs import practise, trainer
+from tests.methods.runs import ALL_AGENTS, practise, trainer
 
 
 def coming_reference(made: Trainer) -> dict[str, torch.Tensor]:
@@ -19,7 +19,7 @@ def coming_reference(made: Trainer) -> dict[str, torch.Tensor]:
     return reference
 
 
-@pytest.mark.parametrize("agent", ["dqn", "rainbow", "sac", "td3"])
+@pytest.mark.parametrize("agent", ALL_AGENTS)
 def test_the_projected_gradient_never_has_a_negative_dot_product(agent: str) -> None:
     made = trainer("agem", agent)
     practise(made, 0)

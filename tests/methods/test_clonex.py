@@ -5,7 +5,7 @@ import torch
 
 from crystalrl.losses import gaussian_kl
 from crystalrl.methods.clonex import ClonExParams
-from tests.methods.runs import play, practise, trainer
+from tests.methods.runs import ALL_AGENTS, play, practise, trainer
 
 SMALL = {"size": 24, "batch": 8, "explore": 24}
 
@@ -27,7 +27,7 @@ def test_the_cloning_loss_is_the_divergence_from_the_policy_at_the_end_of_the_ta
     torch.testing.assert_close(loss, wanted, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("agent", ["dqn", "rainbow", "sac", "td3"])
+@pytest.mark.parametrize("agent", ALL_AGENTS)
 def test_the_gradient_of_the_cloning_loss_is_added(agent: str) -> None:
     made = trainer("clonex", agent, method_params={**SMALL, "critic": 1.0})
     practise(made, 0)

@@ -24,7 +24,7 @@ def half_done(method: str, agent: str, seeds: tuple[int, ...] = (0, 1)) -> Train
     if (method, agent) in REFUSED:
         pytest.skip("refused")
     made = trainer(method, agent, seeds)
-    practise(made, 0, steps=12)
+    practise(made, 0, steps=8)
     made.begin(1)
     play(made, 6)
     return made

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from crystalrl.methods.frozen import Frozen
-from tests.methods.runs import play, practise, setup_of, trainer
+from tests.methods.runs import ALL_AGENTS, play, practise, setup_of, trainer
 
 
-@pytest.mark.parametrize("agent", ["dqn", "rainbow", "sac", "td3"])
+@pytest.mark.parametrize("agent", ALL_AGENTS)
 def test_what_is_not_trainable_keeps_its_bits(agent: str) -> None:
     made = trainer("none", agent)
     made.method = Frozen(setup_of(made), critics=True)

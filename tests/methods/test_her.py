@@ -107,6 +107,7 @@ def test_without_goals_and_with_n_step_returns_it_is_refused() -> None:
         HERParams(ratio=-1)
 
 
+@pytest.mark.slow
 def test_it_reaches_goals_sooner_than_replay_without_it() -> None:
     fields = {"suite": "reach-1-goals", "agent": "td3", "seeds": (0, 1, 2, 3), "steps": 2000, "capacity": 2000}
     fields |= {"batch": 64, "envs": 4, "points": 1, "agent_params": {"width": 64, "depth": 2, "learning_rate": 1e-3}}

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from crystalrl.methods.mir import MIRParams
-from tests.methods.runs import play, trainer
+from tests.methods.runs import ALL_AGENTS, play, trainer
 
 
-@pytest.mark.parametrize("agent", ["dqn", "rainbow", "sac", "td3"])
+@pytest.mark.parametrize("agent", ALL_AGENTS)
 def test_it_picks_the_candidates_whose_loss_rises_most(agent: str) -> None:
     made = trainer("mir", agent, method_params={"rate": 0.02})
     made.begin(0)

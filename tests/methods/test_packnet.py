@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from crystalrl.methods.packnet import PackNetParams, packed
-from tests.methods.runs import practise, scores, trainer
+from tests.methods.runs import ALL_AGENTS, practise, scores, trainer
 
 
 def outputs_of(made, position: int, obs: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
@@ -13,7 +13,7 @@ def outputs_of(made, position: int, obs: torch.Tensor, context: torch.Tensor) ->
 
 
 @pytest.mark.parametrize("heads", [True, False], ids=["heads", "one head"])
-@pytest.mark.parametrize("agent", ["dqn", "rainbow", "sac", "td3"])
+@pytest.mark.parametrize("agent", ALL_AGENTS)
 def test_old_outputs_are_bit_identical_after_later_tasks(agent: str, heads: bool) -> None:
     settings = {"width": 12, "depth": 2, "multi_head": heads}
     made = trainer("packnet", agent, agent_params=settings)

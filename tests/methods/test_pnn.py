@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from tests.methods.runs import practise, scores, trainer
+from tests.methods.runs import ALL_AGENTS, practise, scores, trainer
 
 
-@pytest.mark.parametrize("agent", ["dqn", "rainbow", "sac", "td3"])
+@pytest.mark.parametrize("agent", ALL_AGENTS)
 def test_old_columns_and_their_outputs_are_unchanged(agent: str) -> None:
     made = trainer("pnn", agent)
     obs = torch.randn(2, 50, *made.suite.obs, generator=torch.Generator().manual_seed(0))

@@ -5,7 +5,7 @@ import torch
 
 from crystalrl.methods.redo import ReDo, ReDoParams, scores
 from tests.agents.batches import batch_for, dqn
-from tests.methods.runs import play, setup_of, trainer
+from tests.methods.runs import ALL_AGENTS, play, setup_of, trainer
 
 
 def attached(agent: str = "dqn", **params: object):
@@ -33,7 +33,7 @@ def test_a_score_is_the_mean_activation_relative_to_its_layer() -> None:
     torch.testing.assert_close(found[0], hidden / hidden.mean(-1, keepdim=True))
 
 
-@pytest.mark.parametrize("agent", ["dqn", "rainbow", "sac", "td3"])
+@pytest.mark.parametrize("agent", ALL_AGENTS)
 def test_a_dormant_unit_gets_new_incoming_and_no_outgoing_weights_and_no_momentum(agent: str) -> None:
     made = attached(agent, threshold=0.0)
     part = made.agent.parts["q"]
