@@ -45,6 +45,8 @@ def trainer(method: str, agent: str = "dqn", seeds: tuple[int, ...] = (0, 1), **
         "method_params": SETTINGS.get(method, {}),
         "agent_params": {"width": 12, "depth": 2, "multi_head": True},
     }
+    if method == "her":
+        fields["agent_params"]["n_step"] = 1
     if method == "nec":
         fields |= {"agent": "nec", "suite": "nav-3", "agent_params": NEC}
     (group,) = plan({"row": RunSpec(**{**fields, **changes})})
