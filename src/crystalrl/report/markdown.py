@@ -26,23 +26,23 @@ chosen value. Distillation and EWC need to know when a task ends; the memories d
 def write_page(folders: Sequence[Path], path: Path, command: str) -> Path:
     """Render results folders, in this order, into one markdown file, or between the marks of a page that has them."""
     parts = [HEAD.format(command=command, glossary=_glossary(folders))]
-    parts += [section(load_results(folder), folder) for folder in folders]
+    page = path.read_text() if path.is_file() else ""
+    marked = all(mark in page for mark in MARKS)
+    parts += [section(load_results(folder), folder, costs=marked) for folder in folders]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_placed("\n".join(parts), path.read_text() if path.is_file() else ""))
+    path.write_text(_placed("\n".join(parts), page) if marked else TITLE + "\n".join(parts))
     return path
 
 
 def _placed(results: str, page: str) -> str:
-    """The new text of a page that had a text before."""
+    """A page with new results between its marks."""
     begin, end = MARKS
-    if not (begin in page and end in page):
-        return TITLE + results
     before, _, rest = page.partition(begin)
     return f"{before}{begin}\n\n{results}\n{end}{rest.partition(end)[2]}"
 
 
-def section(results: Results, folder: Path) -> str:
-    """One table with its tests, its tuning and its origin."""
+def section(results: Results, folder: Path, costs: bool = False) -> str:
+    """One table with its tests, its tuning, its origin and, if asked for, what every row forgets and holds."""
     versions = json.loads((folder / "versions.json").read_text())
     origin = ", ".join(f"{name} {value}" for name, value in versions.items())
     tuned = text.tuning_table(results)
@@ -57,6 +57,10 @@ def section(results: Results, folder: Path) -> str:
     ):
         if grid.lines:
             parts.append(f"{title}:\n\n{grid.markdown()}")
+    if costs:
+        parts.append(
+            "Forgetting and memory:\n\n" + text.main_table(results, ("forgetting", "AP per MB", "MB")).markdown()
+        )
     if tuned.lines:
         parts.append("All values tried:\n\n" + tuned.markdown())
     return "\n".join(

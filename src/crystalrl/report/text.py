@@ -34,11 +34,12 @@ DEFINITIONS = {
     "zero-shot": "score on a task just before learning it",
     "forgetting": "drop from the best score to the end",
     "AP per MB": "AP per megabyte of memory",
+    "MB": "megabytes that memory and method hold, per learner",
 }
 SHORT = ("before", "adapted", "AP", "IQM", "BT", "learned", "task-1 retention")
 BRIEF = ("before", "adapted", "AP", "IQM", "learned")
 """Metrics that fit the width of a terminal."""
-MORE = ("forgetting", "zero-shot", "FT random", "FT area", "FT paper", "AP per MB")
+MORE = ("forgetting", "zero-shot", "FT random", "FT area", "FT paper", "AP per MB", "MB")
 
 FEW = 10
 """With fewer seeds than this, the text says so and does not call a lead certain."""

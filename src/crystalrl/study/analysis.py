@@ -257,6 +257,7 @@ def _one_order(stored: _Stored, cell: str, order: int, seeds: tuple[int, ...]) -
     R, curve = stored.matrix(cell, seeds)[:, :, stages], stored.curve(cell, seeds)[:, stages]
     values = measure(R, tasks)
     values["AP per MB"] = metrics.memory_efficiency(values["AP"], stored.nbytes(cell))
+    values["MB"] = np.full(len(seeds), stored.nbytes(cell) / 1e6)
     if stored.scratch is not None:
         scratch, reference = stored.matrix(stored.scratch, seeds)[:, 1], stored.curve(stored.scratch, seeds)
         values["FT paper"] = metrics.transfer_over_scratch(R, scratch[:, stages])
