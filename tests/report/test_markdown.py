@@ -32,4 +32,4 @@ def test_a_page_with_marks_keeps_what_is_outside_them(tmp_path: Path) -> None:
         assert text.endswith("<!-- end of results -->\n\nThe rest.\n")
         assert "old" not in text
         assert text.count("| Welch p | Holm p |") == 1
-        assert text.count("| forgetting | AP per MB | MB |") == 1
+        assert text.count("| forgetting | AP per MB | MB | seconds | learners |") == 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from crystalrl.report import text
 from crystalrl.study.analysis import Results, load_results
+from crystalrl.study.times import times
 
 TITLE = "# Evidence\n\n"
 MARKS = ("<!-- results -->", "<!-- end of results -->")
@@ -58,9 +59,7 @@ def section(results: Results, folder: Path, costs: bool = False) -> str:
         if grid.lines:
             parts.append(f"{title}:\n\n{grid.markdown()}")
     if costs:
-        parts.append(
-            "Forgetting and memory:\n\n" + text.main_table(results, ("forgetting", "AP per MB", "MB")).markdown()
-        )
+        parts.append("Forgetting, memory and time:\n\n" + text.cost_table(results, times(folder)).markdown())
     if tuned.lines:
         parts.append("All values tried:\n\n" + tuned.markdown())
     return "\n".join(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from crystalrl.study.stats import (
     summarise,
     welch,
 )
+from crystalrl.study.times import Time
 
 DEFINITIONS = {
     "AP": "mean final score over all tasks, each in its last definition",
@@ -66,6 +67,15 @@ def main_table(results: Results, names: tuple[str, ...] = SHORT) -> Grid:
         cells = [_middle(row.chosen) if name == "IQM" else interval(row.chosen.metrics[name]) for name in shown]
         lines.append([row.chosen.name, *cells, str(len(row.chosen.seeds))])
     return Grid(["", *shown, "seeds"], lines)
+
+
+def cost_table(results: Results, times: Mapping[str, Time]) -> Grid:
+    """What every row forgets and holds, and the seconds in which its learners were trained together."""
+    grid = main_table(results, ("forgetting", "AP per MB", "MB"))
+    for row, line in zip(results.rows, grid.lines, strict=True):
+        spent = times.get(row.name)
+        line[-1:] = ["–", "–"] if spent is None else [f"{spent.seconds:.0f}", str(spent.learners)]
+    return Grid([*grid.headings[:-1], "seconds", "learners"], grid.lines)
 
 
 def _middle(cell: Cell) -> str:
