@@ -1,8 +1,11 @@
 """The archive: which experiences are kept of a task, and what a sample holds."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from crystalrl import UniformMemory
 from crystalrl.methods import Method
 from crystalrl.methods.archive import Archive
 from crystalrl.study.run import Trainer
@@ -64,3 +67,10 @@ def test_no_size_is_refused() -> None:
     made, _ = archived()
     with pytest.raises(ValueError, match="size: wanted a whole number ≥ 1, got 0"):
         Archive(setup_of(made), 0)
+
+
+def test_frames_that_are_stored_once_are_refused() -> None:
+    frames = {"obs": (4, 10, 10), "obs_dtype": torch.uint8, "action": 3, "lanes": 2, "stack": 4}
+    setup = replace(setup_of(trainer("none")), memory=UniformMemory(16, **frames))
+    with pytest.raises(ValueError, match="wanted a memory that stores whole observations, got stack = 4"):
+        Archive(setup, 4)

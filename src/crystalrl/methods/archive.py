@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from crystalrl.memory.base import ReplayMemory
-from crystalrl.methods.base import Setup
+from crystalrl.methods.base import Setup, refuse
 from crystalrl.random import Stream
 from crystalrl.types import Batch
 
@@ -22,6 +22,8 @@ class Archive:
         if size < 1:
             raise ValueError(f"size: wanted a whole number ≥ 1, got {size}")
         memory: ReplayMemory = setup.memory
+        stack = memory.spec.stack
+        refuse("of an archive", stack is not None, "a memory that stores whole observations", f"stack = {stack}")
         self.memory, self.size, self.streams = memory, size, setup.streams
         sample = memory.arena.read(torch.zeros(memory.lanes, 1, dtype=torch.int64, device=memory.device))
         self.rows = sample.new_zeros(memory.lanes, size * len(setup.tasks), sample.shape[-1])
