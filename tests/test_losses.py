@@ -106,10 +106,19 @@ def test_a_penalty_is_added_if_there_is_one() -> None:
         def __init__(self, extra: torch.Tensor | None) -> None:
             self.extra = extra
 
-        def penalty(self, theta: torch.Tensor) -> torch.Tensor | None:
+        def penalty(self, part: str, theta: torch.Tensor) -> torch.Tensor | None:
             return self.extra
 
     loss, theta = torch.tensor([1.0, 2.0]), torch.zeros(2, 3)
-    assert with_penalty(loss, None, theta) is loss
-    assert with_penalty(loss, Method(None), theta) is loss
-    assert with_penalty(loss, Method(torch.tensor([0.5, 0.0])), theta).tolist() == [1.5, 2.0]
+    assert with_penalty(loss, None, {"q": theta}) is loss
+    assert with_penalty(loss, Method(None), {"q": theta}) is loss
+    assert with_penalty(loss, Method(torch.tensor([0.5, 0.0])), {"q": theta}).tolist() == [1.5, 2.0]
+
+
+def test_the_penalties_of_twins_are_added_to_their_lane() -> None:
+    class Method:
+        def penalty(self, part: str, theta: torch.Tensor) -> torch.Tensor:
+            return theta.sum(-1)
+
+    parts = {"policy": torch.ones(2, 1), "q": torch.tensor([[10.0], [20.0], [30.0], [40.0]])}
+    assert with_penalty(torch.zeros(2), Method(), parts).tolist() == [31.0, 71.0]

@@ -96,6 +96,7 @@ agents/pop_art.py
 study/cuda_graph.py::Captured
 agents/dqn.py::DQN.evaluate
 agents/base.py::require_tensor
+agents/base.py::Agent.edited
 methods/base.py::Method
 """,
     ),
@@ -218,6 +219,7 @@ memory/
         """
 cli/commands.py::run_command
   cli/commands.py::_dispatch
+    cli/commands.py::_searches
     cli/commands.py::_own_tasks
     study/registry.py::check
       study/registry.py::check_suite
@@ -256,6 +258,8 @@ cli/commands.py::run_command
     cli/commands.py::_demo
 """,
         contracts="""
+# what a memory anchors
+agents/base.py::Agent.acts_by
 # specs and studies as data; stored results
 study/spec.py
 study/definition.py
@@ -263,6 +267,7 @@ study/task_files.py
 study/budget.py
 study/store.py
 study/checkpoints.py
+study/times.py
 study/recorder.py
 study/metrics.py
 study/loggers.py
@@ -281,10 +286,9 @@ study/execution.py::execute_ray
 # what is built
 study/run.py::Trainer
 study/run.py::run
-study/registry.py::Kind
+study/kinds.py
 study/cuda_graph.py
 suites/
-methods/
 """,
     ),
 }

@@ -79,11 +79,13 @@ def anchor_losses(
 class Penalty(Protocol):
     """A continual-learning method that adds a penalty to the loss."""
 
-    def penalty(self, theta: Tensor) -> Tensor | None:
-        """[L] for parameters [L, P]; None adds nothing."""
+    def penalty(self, part: str, theta: Tensor) -> Tensor | None:
+        """[L] for parameters [L, P] of a network, or [2L] for [2L, P]; None adds nothing."""
 
 
-def with_penalty(loss: Tensor, method: Penalty | None, theta: Tensor) -> Tensor:
-    """The loss [L] plus the method's penalty, if there is any."""
-    extra = method.penalty(theta) if method is not None else None
-    return loss if extra is None else loss + extra
+def with_penalty(loss: Tensor, method: Penalty | None, parts: Mapping[str, Tensor]) -> Tensor:
+    """The loss [L] plus the method's penalties on the parameters of all parts, if there are any."""
+    extras = [] if method is None else [method.penalty(name, theta) for name, theta in parts.items()]
+    for extra in extras:
+        loss = loss if extra is None else loss + extra.view(len(loss), -1).sum(-1)
+    return loss

@@ -83,6 +83,18 @@ class Evaluation:
 Evaluate = Callable[[Batch], Tensor | Evaluation]
 
 
+@dataclass(frozen=True)
+class GoalSpace:
+    """Observations that show a goal: where a flat observation [..., D] holds it, and the rewards for any goal."""
+
+    achieved: slice
+    """Part of an observation that shows the goal achieved."""
+    desired: slice
+    """Part of an observation that shows the goal desired."""
+    compute_reward: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+    """Goals achieved and desired […, G] → rewards […] and whether they terminate the episode, bool[…]."""
+
+
 class Memory(Protocol):
     """What a training loop or a continual-learning method needs from a memory of any kind."""
 

@@ -111,3 +111,66 @@ def test_the_online_error_of_values_is_that_of_the_paper() -> None:
     taken = q.gather(-1, drawn.action[..., None])[..., 0]
     wanted = drawn.reward + drawn.discount * after.max(-1).values - taken
     torch.testing.assert_close(agent.evaluate(drawn).td_error, wanted)
+
+
+@every_agent
+def test_outputs_are_those_of_evaluate_and_have_gradients(make) -> None:
+    agent = make()
+    drawn = batch_for(agent)
+    outputs, evaluated = agent.outputs(drawn), agent.evaluate(drawn).output
+    assert set(outputs) == set(agent.anchors) == set(agent.parts)
+    for name, output in outputs.items():
+        torch.testing.assert_close(output, evaluated[name])
+        (gradient,) = torch.autograd.grad(output.sum(), agent.parts[name].theta)
+        assert gradient.any()
+
+
+@every_agent
+def test_the_parts_read_what_the_networks_read(make) -> None:
+    """The inputs of the Q network give its outputs: DQN's values, or those of the twins, row by row."""
+    agent = make()
+    drawn, part = batch_for(agent), agent.parts["q"]
+    out = part.network(part.theta, *part.inputs(drawn))
+    rows = len(part.theta) // 2
+    assert out.shape[:2] == (2 * rows, 6)
+    if rows == 2:
+        q = agent.outputs(drawn)["q"]
+        torch.testing.assert_close(out.squeeze(-1).view(2, 2, 6).transpose(1, 2), q)
+
+
+class Still:
+    """Allows no step of the networks."""
+
+    def penalty(self, part: str, theta: torch.Tensor) -> None:
+        return None
+
+    def edit_gradients(self, agent, gradients):
+        self.seen = getattr(self, "seen", set()) | set(gradients)
+        return {name: torch.zeros_like(gradient) for name, gradient in gradients.items()}
+
+
+@every_agent
+def test_a_method_may_edit_the_gradients_of_every_part(make) -> None:
+    agent, method = make(), Still()
+    before = {name: part.theta.detach().clone() for name, part in agent.parts.items()}
+    for _ in range(4):
+        agent.update(batch_for(agent), method)
+    assert method.seen == set(agent.parts)
+    assert all(torch.equal(part.theta, before[name]) for name, part in agent.parts.items())
+
+
+@every_agent
+def test_gradients_are_those_that_an_update_follows(make) -> None:
+    agent, other = make(), make()
+    drawn, seen = batch_for(agent), {}
+
+    class Notes(Still):
+        def edit_gradients(self, agent, gradients):
+            seen.update({name: gradient.clone() for name, gradient in gradients.items()})
+            return super().edit_gradients(agent, gradients)
+
+    first = list(agent.parts) if "policy" not in agent.parts or "alpha" in agent.optimisers else ["q"]
+    gradients = other.gradients(drawn, first)  # TD3 updates its policy after its critics
+    agent.update(drawn, Notes())
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(seen[name], gradient)

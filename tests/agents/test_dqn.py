@@ -69,7 +69,8 @@ def test_the_target_network_moves_once_per_target_every_updates() -> None:
 
 def test_the_method_s_penalty_joins_the_loss() -> None:
     class Ridge:
-        def penalty(self, theta: torch.Tensor) -> torch.Tensor:
+        def penalty(self, part: str, theta: torch.Tensor) -> torch.Tensor:
+            assert part == "q"
             return theta.square().sum(-1)
 
     learner, drawn = dqn(), batch(discrete=True)

@@ -22,7 +22,7 @@ def test_updates_with_the_base_class_are_those_without_a_method() -> None:
         with_it.update(method.augment(drawn), method)
         without.update(drawn)
     assert_same_state(with_it.state_dict(), without.state_dict())
-    assert method.penalty(with_it.theta) is None
+    assert method.penalty("q", with_it.theta) is None
     assert (method.tensors(), method.nbytes) == ({}, 0)
 
 
@@ -32,7 +32,7 @@ class Diary(Method):
     def __init__(self) -> None:
         self.tasks: list[tuple[str, int]] = []
         self.slots: list[torch.Tensor] = []
-        self.batches = self.penalties = 0
+        self.batches = self.penalties = self.gradients = self.acts = self.views = 0
 
     def task_start(self, agent: Agent, memory: Memory, task: int) -> None:
         self.tasks.append(("start", task))
@@ -47,7 +47,24 @@ class Diary(Method):
         self.batches += 1
         return batch
 
-    def penalty(self, theta: torch.Tensor) -> torch.Tensor:
+    def edit_gradients(self, agent: Agent, gradients: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        self.gradients += 1
+        assert {name: g.shape for name, g in gradients.items()} == {"q": agent.theta.shape}
+        return gradients
+
+    def act(self, agent, obs, epsilon, context):
+        self.acts += 1
+        return super().act(agent, obs, epsilon, context)
+
+    def viewing(self, agent, obs, context):
+        self.views += 1
+        return super().viewing(agent, obs, context)
+
+    def stages(self, schedule: torch.Tensor, task: int, envs: int) -> torch.Tensor:
+        self.tasks.append(("play", task))
+        return super().stages(schedule, task, envs)
+
+    def penalty(self, part: str, theta: torch.Tensor) -> torch.Tensor:
         self.penalties += 1
         return theta.square().sum(-1)
 
@@ -58,8 +75,10 @@ def test_a_run_calls_every_hook_in_its_order() -> None:
     trainer = Trainer(group, torch.device("cpu"))
     trainer.method = diary = Diary()
     list(run(group, "cpu", trainer))
-    assert diary.tasks == [("start", 0), ("end", 0), ("start", 1), ("end", 1)]
+    assert diary.tasks == [(what, task) for task in (0, 1) for what in ("play", "start", "end")]
     written = torch.cat(diary.slots, dim=1)
     assert written.shape == (2, 2 * 160)  # every step of both tasks, in both lanes
     assert all(sorted(lane) == list(range(2 * 160)) for lane in written.tolist())
-    assert diary.batches == diary.penalties > 0
+    assert diary.batches == diary.penalties == diary.gradients > 0
+    assert diary.acts == 2 * 160 // 4
+    assert diary.views > 0

@@ -5,98 +5,94 @@ import itertools
 import pytest
 import torch
 
-from crystalrl.agents.networks import LaneNetwork
-from crystalrl.methods.ewc import EWC, EWCParams, fisher_diagonal
-from crystalrl.random import Streams
-
-NETWORKS = {
-    "plain": lambda: LaneNetwork((3,), [6, 5], 2),
-    "dueling": lambda: LaneNetwork((3,), [6, 5], 2, dueling=True),
-    "normalised": lambda: LaneNetwork((3,), [6, 5], 2, layer_norm=True),
-    "noisy": lambda: LaneNetwork((3,), [6, 5], 2, noisy=True),
-    "frames": lambda: LaneNetwork((11, 10, 2), [5], 2),
-}
+from crystalrl.agents.sac import LOG_STD
+from crystalrl.methods.ewc import EWCParams, fisher_diagonal
+from tests.agents.batches import batch_for, dqn, sac
+from tests.methods.runs import practise, trainer
 
 
-@pytest.fixture(params=NETWORKS)
-def network(request: pytest.FixtureRequest) -> LaneNetwork:
-    return NETWORKS[request.param]()
+def all_signs(outputs: int, rows: int, size: int) -> list[torch.Tensor]:
+    return [torch.tensor(each).expand(rows, size, outputs) for each in itertools.product((-1.0, 1.0), repeat=outputs)]
 
 
-def squared_gradients(network: LaneNetwork, theta: torch.Tensor, obs: torch.Tensor) -> torch.Tensor:
-    """Mean over samples of Σ_a (∂Q_a/∂θ)² by one backward pass per sample and action."""
-    total = torch.zeros_like(theta)
-    for sample, action in itertools.product(range(obs.shape[1]), range(2)):
-        value = network(theta, obs[:, sample : sample + 1])[:, 0, action].sum()
-        total += torch.autograd.grad(value, theta)[0].square()
-    return total / obs.shape[1]
+def test_the_fisher_over_all_signs_is_the_mean_squared_gradient_of_every_sample() -> None:
+    agent = dqn()
+    drawn = batch_for(agent)
+    signs = all_signs(2, 2, 6)
+    measured = torch.stack([fisher_diagonal(agent.parts["q"], drawn, sign) for sign in signs]).mean(0)
+    naive = torch.zeros_like(agent.theta)
+    for sample, action in itertools.product(range(6), range(2)):
+        value = agent.network(agent.theta, drawn.obs[:, sample : sample + 1])[:, 0, action].sum()
+        naive += torch.autograd.grad(value, agent.theta)[0].square() / 6
+    torch.testing.assert_close(measured, naive, rtol=1e-4, atol=1e-7)
 
 
-def test_the_fisher_over_all_signs_is_the_mean_squared_gradient_of_every_sample(network: LaneNetwork) -> None:
-    theta = network.initial(Streams([1, 2])).requires_grad_()
-    obs = torch.randn(2, 7, *network.inputs, generator=torch.Generator().manual_seed(0))
-    signs = [torch.tensor(pair).expand(2, 7, 2) for pair in itertools.product((-1.0, 1.0), repeat=2)]
-    measured = torch.stack([fisher_diagonal(network, theta, obs, sign) for sign in signs]).mean(0)
-    torch.testing.assert_close(measured, squared_gradients(network, theta, obs), rtol=1e-4, atol=1e-7)
+def test_the_fisher_of_a_gaussian_policy_is_that_of_its_log_density() -> None:
+    """E[(∂ log π(a)/∂θ)²] over a ~ π, by sampling, for one state."""
+    agent = sac()
+    drawn = batch_for(agent)
+    signs = all_signs(4, 2, 6)
+    measured = torch.stack([fisher_diagonal(agent.parts["policy"], drawn, sign) for sign in signs]).mean(0)
+    mean, log_std = agent.policy(drawn.obs, None).chunk(2, -1)
+    assert (log_std > LOG_STD[0]).all()
+    naive = torch.zeros_like(agent.theta)
+    for sample, action in itertools.product(range(6), range(2)):
+        by_mean, by_std = (
+            torch.autograd.grad(y[:, sample, action].sum(), agent.theta, retain_graph=True)[0] for y in (mean, log_std)
+        )
+        scale = log_std[:, sample, action, None].detach().exp()
+        naive += ((by_mean / scale).square() + 2 * by_std.square()) / 6
+    torch.testing.assert_close(measured, naive, rtol=1e-3, atol=1e-6)
 
 
-def test_padding_has_no_fisher(network: LaneNetwork) -> None:
-    theta = network.initial(Streams([1])).requires_grad_()
-    obs = torch.ones(1, 4, *network.inputs)
-    assert not fisher_diagonal(network, theta, obs, torch.ones(1, 4, 2))[:, network.used :].any()
-
-
-class Agent:
-    def __init__(self) -> None:
-        self.network = LaneNetwork((3,), [4], 2)
-        self.theta = self.network.initial(Streams([1, 2])).requires_grad_()
-
-
-class Replay:
-    """A memory that always draws the same observations."""
-
-    capacity = 64
-
-    def __init__(self, obs: torch.Tensor) -> None:
-        self.obs = obs
-
-    def sample(self, size: int) -> object:
-        return type("Drawn", (), {"obs": self.obs[:, :size], "context": None})
+def test_critics_are_protected_as_well_as_the_policy_if_asked_for() -> None:
+    both, one = trainer("ewc", "sac"), trainer("ewc", "sac", method_params={"critics": False, "samples": 16})
+    for made in (both, one):
+        practise(made, 0)
+    assert set(both.method.importance) == {"policy", "q"}
+    assert set(one.method.importance) == {"policy"}
+    critics = both.agent.critics.detach()
+    assert both.method.importance["q"].shape == critics.shape
+    assert (both.method.importance["q"].sum(1) > 0).all()
+    assert (both.method.penalty("q", critics + 0.1) > both.method.penalty("q", critics)).all()
+    assert one.method.penalty("q", critics + 0.1) is None
 
 
 def test_two_tasks_penalise_as_the_sum_of_their_own_penalties() -> None:
-    agent, strength = Agent(), 7.0
-    ewc = EWC(agent, EWCParams(strength=strength), Streams([1, 2]))
+    made = trainer("ewc", method_params={"strength": 7.0, "samples": 16})
     fishers, centres = [], []
     for task in range(2):
-        before = ewc.fisher.clone()
-        ewc.task_end(agent, Replay(torch.randn(2, 64, 3, generator=torch.Generator().manual_seed(task))), task)
-        fishers.append(ewc.fisher - before)
-        centres.append(agent.theta.detach().clone())
-        with torch.no_grad():
-            agent.theta += 0.1 * torch.randn(agent.theta.shape, generator=torch.Generator().manual_seed(9 + task))
+        before = made.method.importance["q"].clone()
+        practise(made, task)
+        fishers.append(made.method.importance["q"] - before)
+        centres.append(made.agent.theta.detach().clone())
 
     def expected(theta: torch.Tensor) -> torch.Tensor:
-        return sum(0.5 * strength * (f * (theta - c) ** 2).sum(-1) for f, c in zip(fishers, centres, strict=True))
+        return sum(0.5 * 7.0 * (f * (theta - c) ** 2).sum(-1) for f, c in zip(fishers, centres, strict=True))
 
-    one, two = agent.theta.detach(), agent.theta.detach() + 0.05
-    torch.testing.assert_close(ewc.penalty(two) - ewc.penalty(one), expected(two) - expected(one), rtol=1e-4, atol=1e-6)
+    one, two = made.agent.theta.detach(), made.agent.theta.detach() + 0.05
+    found = made.method.penalty("q", two) - made.method.penalty("q", one)
+    torch.testing.assert_close(found, expected(two) - expected(one), rtol=1e-3, atol=1e-5)
 
 
-def test_strength_may_differ_between_lanes_and_zero_switches_it_off() -> None:
-    agent = Agent()
-    ewc = EWC(agent, EWCParams(strength=(0.0, 3.0)), Streams([1, 2]))
-    ewc.task_end(agent, Replay(torch.ones(2, 64, 3)), 0)
-    penalty = ewc.penalty(agent.theta + 1)
-    assert penalty[0] == 0
-    assert penalty[1] > 0
+def test_the_online_form_decays_and_centres_on_the_newest_parameters() -> None:
+    made = trainer("ewc", method_params={"online": True, "decay": 0.0, "samples": 16})
+    practise(made, 0)
+    old = made.method.importance["q"].clone()
+    practise(made, 1)
+    assert not torch.equal(made.method.importance["q"], old)
+    assert torch.equal(made.method.centre["q"], made.agent.theta.detach())
 
 
 def test_the_fisher_of_a_head_is_that_of_its_own_samples() -> None:
-    network = LaneNetwork((3,), [4], 2, heads=3)
-    theta = network.initial(Streams([1])).requires_grad_()
-    obs = torch.randn(1, 6, 3, generator=torch.Generator().manual_seed(0))
-    context = torch.tensor([[0, 0, 2, 2, 2, 0]])
-    fisher = fisher_diagonal(network, theta, obs, torch.ones(1, 6, 2), context)
-    _, bias = network.split(fisher)[-1]
-    torch.testing.assert_close(bias[0, 0], torch.tensor([0.5, 0.5, 0, 0, 0.5, 0.5]))
+    agent = trainer("ewc").agent
+    drawn = batch_for(dqn(), obs=(5,), context=torch.tensor([[0, 0, 2, 2, 2, 0]] * 2))
+    fisher = fisher_diagonal(agent.parts["q"], drawn, torch.ones(2, 6, 5))
+    _, bias = agent.network.split(fisher)[-1]
+    torch.testing.assert_close(bias[0, 0], torch.tensor([0.5] * 5 + [0.0] * 5 + [0.5] * 5))
+
+
+def test_bad_settings_are_refused() -> None:
+    for name, value in (("strength", -1.0), ("decay", 2.0), ("samples", 0)):
+        with pytest.raises(ValueError, match=f"^{name}: wanted"):
+            EWCParams(**{name: value})

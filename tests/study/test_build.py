@@ -77,12 +77,10 @@ def test_only_a_memory_with_anchors_stores_the_outputs_of_the_agent() -> None:
 @pytest.mark.parametrize(("name", "kind"), [("none", Method), ("ewc", EWC), ("distill", Distill)])
 def test_a_method_is_attached_to_its_agent_and_memory(name: str, kind: type) -> None:
     spec = RunSpec("nav-1", method=name, capacity=64, batch=8)
-    _, agent, memory = built(spec)
-    method = make_method(
-        spec, agent, memory, {} if name == "none" else {"strength": (0.0, 2.0)} if name == "ewc" else {}
-    )
+    suite, agent, memory = built(spec)
+    method = make_method(spec, suite, agent, memory, {"strength": (0.0, 2.0)} if name == "ewc" else {})
     assert type(method) is kind
     if name == "ewc":
-        method.fisher.fill_(1.0)
-        assert method.penalty(agent.theta + 1)[0] == 0
-        assert method.penalty(agent.theta + 1)[1] > 0
+        method.importance["q"].fill_(1.0)
+        assert method.penalty("q", agent.theta + 1)[0] == 0
+        assert method.penalty("q", agent.theta + 1)[1] > 0

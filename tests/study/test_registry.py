@@ -23,6 +23,8 @@ from crystalrl.study.spec import RunSpec
         ({"memory": "crystal", "params": {"alpha": [0.1, -1]}}, "^params.alpha: wanted a number from 0"),
         ({"method": "ewc", "method_params": {"strength": -1.0}}, "^method_params.strength: wanted numbers ≥ 0"),
         ({"method": "ewc", "method_params": {"strength": "much"}}, "^method_params: .* got {'strength': 'much'}"),
+        ({"agent": "nec"}, "^method: wanted nec with the agent nec and with no other, got none with nec"),
+        ({"method": "nec"}, "^method: wanted nec with the agent nec and with no other, got nec with dqn"),
         ({"agent_params": {"widht": 3}}, "^agent_params.widht: .*did you mean 'width'"),
     ],
 )

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from crystalrl import cli
-from crystalrl.study.tuning import AT_ONCE, Search, Trials, best, load_search, tune
+from crystalrl.study.definition import load_study
+from crystalrl.study.tuning import AT_ONCE, Search, Trials, best, load_search, study_searches, tune, with_best
 
 FILE = """
 trials = 6
@@ -89,3 +90,67 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ValueError, match=r"^tune: wanted the package optuna, got none: pip install 'crystalrl\[tune\]'"
     ):
         list(tune(search(tmp_path), tmp_path / "out", "cpu"))
+
+
+STUDY = """
+[tables.one]
+title = "one"
+trials = 3
+at_once = 2
+tuning_seeds = "1000:1002"
+[tables.one.defaults]
+suite = "nav-1"
+seeds = "0:2"
+steps = 160
+capacity = 64
+batch = 8
+episodes = 1
+points = 1
+warmup = 40
+[tables.one.rows.VR]
+[tables.one.rows.EWC]
+method = "ewc"
+[tables.one.search.EWC]
+method_params.strength = { low = 0.1, high = 10.0, log = true }
+"""
+
+
+def study(folder: Path, *changes: tuple[str, str]) -> str:
+    text = STUDY
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = folder / "study.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_study_is_searched_on_its_tuning_seeds_and_only_where_it_says_so(tmp_path: Path) -> None:
+    (found,) = study_searches(study(tmp_path)).values()
+    assert set(found.table.rows) == {"EWC"}
+    assert found.table.rows["EWC"].seeds == (1000, 1001)
+    assert (found.trials, found.at_once) == (3, 2)
+
+
+def test_the_rows_of_a_study_get_the_settings_of_their_best_trial(tmp_path: Path) -> None:
+    name, out = study(tmp_path), tmp_path / "trials"
+    cli.main(["tune", name, "--out", str(out), "--device", "cpu"])
+    trials = json.loads((out / "one" / "trials.json").read_text())["trials"]
+    assert [trial["row"] for trial in trials] == ["EWC"] * 3
+    table = load_study(name)["one"]
+    chosen = with_best(table, out / "one")
+    top = max(trials, key=lambda trial: trial["value"])
+    assert chosen.rows["EWC"].method_params == {"strength": top["settings"]["method_params.strength"]}
+    assert chosen.rows["VR"] == table.rows["VR"]
+    assert chosen.rows["EWC"].seeds == (0, 1)
+
+
+def test_a_study_that_cannot_be_tuned_says_why(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"tuned: wanted trials\.json in .*: run `crystalrl tune` first"):
+        with_best(load_study(study(tmp_path))["one"], tmp_path)
+    with pytest.raises(ValueError, match=r"tune: wanted a study with \[search\.ROW\], got nav-evidence without"):
+        study_searches("nav-evidence")
+    with pytest.raises(ValueError, match="search: wanted one of EWC, VR, got 'SI'"):
+        study_searches(study(tmp_path, ("search.EWC", "search.SI")))
+    with pytest.raises(ValueError, match="at_once: wanted a whole number ≥ 1, got 0"):
+        study_searches(study(tmp_path, ("at_once = 2", "at_once = 0")))

@@ -131,3 +131,28 @@ def test_hidden_reach_tasks_carry_no_id() -> None:
     world.reset(torch.tensor([1]))
     assert world.context is None
     assert world.step(torch.zeros(1, 4, 2)).context is None
+
+
+@pytest.mark.parametrize("name", ["nav-3-goals", "reach-3-goals"])
+def test_shown_goals_and_compute_reward_agree_with_the_world(name: str) -> None:
+    suite = Nav(name, [3, 4])
+    world, space = suite.world(16), suite.goal_space
+    world.reset(torch.tensor([0, 2]))
+    assert suite.obs == (2 + 3 + 2,)
+    torch.testing.assert_close(world.obs[..., space.desired], 4 * suite.goals(world.stage) - 2)
+    random, reached = torch.Generator().manual_seed(0), 0
+    for _ in range(60):
+        box = torch.rand(2, 16, 2, generator=random) * 2 - 1
+        action = box if isinstance(suite.action, tuple) else torch.randint(5, (2, 16), generator=random)
+        step = world.step(action)
+        after = step.next_obs
+        reward, terminated = space.compute_reward(after[..., space.achieved], after[..., space.desired])
+        assert torch.equal(reward, step.reward)
+        assert torch.equal(terminated, step.terminated)
+        reached += int(terminated.sum())
+    assert reached > 5
+
+
+def test_other_suites_show_no_goal() -> None:
+    assert Nav("nav-3", [0]).goal_space is None
+    assert Nav("nav-3-goals", [0]).context

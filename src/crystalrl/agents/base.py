@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from torch import Tensor
 from crystalrl.agents.networks import LaneNetwork, Shape
 from crystalrl.agents.optimiser import SCHEDULES, LaneAdam
 from crystalrl.lanes import PerLane, lane_values
-from crystalrl.losses import Penalty
+from crystalrl.losses import Distance, Penalty
 from crystalrl.random import Streams
 from crystalrl.types import Batch, Evaluation, Observation
 
@@ -107,6 +108,28 @@ class Update:
     """Gradient norms [L] before clipping; None if the agent does not clip."""
 
 
+@dataclass(frozen=True)
+class Part:
+    """A network that an agent trains, for methods that protect or change networks."""
+
+    network: LaneNetwork
+    theta: Tensor
+    """Parameters [L, P]; [2L, P] for twin critics, the two of a lane in consecutive rows."""
+    optimiser: LaneAdam
+    inputs: Callable[[Batch], tuple[Tensor, Tensor | None]]
+    """What the network reads of a batch: inputs [L or 2L, B, …] and contexts [L or 2L, B]."""
+    target: Tensor | None = None
+    """Parameters of the target network, if there is one."""
+    precision: Callable[[Tensor], Tensor] | None = None
+    """Outputs […, A] → 1/σ […, A] of the distribution around each output, for its Fisher information; None: 1."""
+
+
+class Hooks(Penalty, Protocol):
+    """What an update asks of a continual-learning method; `crystalrl.methods.Method` documents it."""
+
+    def edit_gradients(self, agent: Agent, gradients: dict[str, Tensor]) -> dict[str, Tensor]: ...
+
+
 class Agent:
     """L learners in parallel, one per lane. Invariant: tensors change in place and are never replaced."""
 
@@ -117,7 +140,17 @@ class Agent:
     """Parameters [L, P] of `network`."""
     streams: Streams
     anchors: Mapping[str, Shape]
-    """Outputs that can be anchored: name → shape."""
+    """Outputs that can be anchored: name → shape. The first is what the agent acts by: its policy, or its values."""
+    distances: Mapping[str, Distance] = {}
+    """Distance between two values of an output, by name; squared error for those without one."""
+    parts: Mapping[str, Part]
+    """The trained networks, under the names of their outputs: "q" and, if there is one, "policy"."""
+
+    @property
+    def acts_by(self) -> dict[str, Shape]:
+        """The output that a memory anchors, the first of `anchors`."""
+        name = next(iter(self.anchors))
+        return {name: self.anchors[name]}
 
     def act(self, obs: Tensor, epsilon: Tensor, context: Tensor | None = None) -> Tensor:
         """Exploring actions int64[L, E] or [L, E, A] for observations [L, E, …]; each is uniform with probability
@@ -129,8 +162,26 @@ class Agent:
         """Actions int64[L, E] or [L, E, A] without exploration."""
         raise NotImplementedError
 
-    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
+    def update(self, batch: Batch, method: Hooks | None = None) -> Update:
         """One gradient step per lane."""
+        raise NotImplementedError
+
+    def loss_of(self, batch: Batch, names: Sequence[str]) -> Tensor:
+        """The loss [L], without a method, that trains the named parts."""
+        raise NotImplementedError
+
+    def gradients(self, batch: Batch, names: Sequence[str]) -> dict[str, Tensor]:
+        """Gradients of that loss for the named parts; nothing but the streams changes."""
+        parts = [self.parts[name].theta for name in names]
+        found = torch.autograd.grad(self.loss_of(batch, names).sum(), parts)
+        return dict(zip(names, found, strict=True))
+
+    def edited(self, method: Hooks | None, gradients: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The gradients of some parts, as the method changes them."""
+        return gradients if method is None else method.edit_gradients(self, gradients)
+
+    def outputs(self, batch: Batch) -> dict[str, Tensor]:
+        """The outputs [L, B, …] named in `anchors`, with gradients."""
         raise NotImplementedError
 
     def evaluate(self, batch: Batch) -> Evaluation:
@@ -165,6 +216,11 @@ class Agent:
 def prefixed(name: str, optimiser: LaneAdam) -> dict[str, Tensor]:
     """An optimiser's tensors, their names prefixed."""
     return {f"{name}.{part}": tensor for part, tensor in optimiser.tensors().items()}
+
+
+def inputs_of(batch: Batch) -> tuple[Tensor, Tensor | None]:
+    """What a network of observations alone reads of a batch."""
+    return require_tensor(batch.obs), batch.context
 
 
 def require_tensor(obs: Observation) -> Tensor:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from crystalrl.agents.base import AgentParams, Spaces
+from crystalrl.agents.base import AgentParams, Spaces, require_tensor
 from crystalrl.agents.exploration import action_size
 from crystalrl.agents.networks import LaneNetwork
 from crystalrl.agents.pop_art import PopArt
 from crystalrl.random import Streams
+from crystalrl.types import Batch
 
 
 def policy_network(spaces: Spaces, params: AgentParams, outputs: int) -> LaneNetwork:
@@ -34,12 +35,19 @@ class TwinCritics:
         """Initial parameters float32[2L, P]."""
         return torch.stack([self.network.initial(streams) for _ in range(2)], dim=1).flatten(0, 1)
 
+    def inputs(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """What the network reads of a batch, once per twin: inputs [2L, B, D + A] and contexts [2L, B]."""
+        return _both(require_tensor(batch.obs), batch.action, batch.context)
+
     def __call__(self, theta: Tensor, obs: Tensor, action: Tensor, context: Tensor | None) -> Tensor:
         """Q values [L, B, 2] of observations [L, B, D] and actions [L, B, A]."""
-        both = _twice(torch.cat([obs, action], dim=-1))
-        q = self.network(theta, both, None if context is None else _twice(context))
+        q = self.network(theta, *_both(obs, action, context))
         values = q.view(len(obs), 2, -1).transpose(1, 2)
         return values if self.scale is None else self.scale.values(values, context)
+
+
+def _both(obs: Tensor, action: Tensor, context: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    return _twice(torch.cat([obs, action], dim=-1)), None if context is None else _twice(context)
 
 
 def _twice(x: Tensor) -> Tensor:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, prefixed, require, require_tensor
+from crystalrl.agents.base import (
+    Agent,
+    AgentParams,
+    Hooks,
+    Part,
+    Spaces,
+    Update,
+    inputs_of,
+    prefixed,
+    require,
+    require_tensor,
+)
 from crystalrl.agents.exploration import action_count, epsilon_greedy
 from crystalrl.agents.networks import LaneNetwork
 from crystalrl.agents.optimiser import LaneAdam, clipped
@@ -70,16 +82,22 @@ class ValueAgent(Agent):
         """The loss [L], and TD errors [L, B]."""
         raise NotImplementedError
 
-    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
+    def loss_of(self, batch: Batch, names: Sequence[str]) -> Tensor:
+        return self.loss(batch)[0]
+
+    def update(self, batch: Batch, method: Hooks | None = None) -> Update:
         """One gradient step per lane; every `target_every` of them, one step of the target network."""
         loss, td_error = self.loss(batch, method)
         (gradient,) = torch.autograd.grad(loss.sum(), self.theta)
-        gradient, norm = clipped(gradient, self.params.clip)
+        gradient, norm = clipped(self.edited(method, {"q": gradient})["q"], self.params.clip)
         self.optimiser.step(self.theta, gradient)
         with torch.no_grad():
             moves = self.optimiser.every(self.params.target_every)
             self.target.lerp_(self.theta, moves * self.params.target_rate)
         return Update(td_error.detach(), loss.detach(), norm)
+
+    def _only_part(self) -> dict[str, Part]:
+        return {"q": Part(self.network, self.theta, self.optimiser, inputs_of, self.target)}
 
     def tensors(self) -> dict[str, Tensor]:
         return {"theta": self.theta, "target": self.target, **prefixed("optimiser", self.optimiser)}
@@ -97,6 +115,7 @@ class DQN(ValueAgent):
         self.theta = self.network.initial(streams).requires_grad_()
         self.target = self.theta.detach().clone()
         self.optimiser = params.adam(self.target)
+        self.parts = self._only_part()
         self.scale = PopArt(len(self.theta), spaces.tasks, streams.device) if params.pop_art else None
 
     def values(self, theta: Tensor, obs: Tensor, context: Tensor | None) -> Tensor:
@@ -104,7 +123,7 @@ class DQN(ValueAgent):
         q = self.network(theta, obs, context)
         return q if self.scale is None else self.scale.values(q, context)
 
-    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
+    def update(self, batch: Batch, method: Hooks | None = None) -> Update:
         """One gradient step per lane; every `target_every` of them, one step of the target network."""
         if self.scale is not None:
             self.scale.observe(self.td_target(batch), batch.context, self.network, (self.theta, self.target))
@@ -134,7 +153,7 @@ class DQN(ValueAgent):
         loss = weighted_mean(huber(td_error), batch.weight)
         if anchors is not None:
             loss = loss + anchor_losses({"q": q}, anchors)
-        return with_penalty(loss, method, self.theta), td_error
+        return with_penalty(loss, method, {"q": self.theta}), td_error
 
     def _td_errors(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Q values [L, B, A] and TD errors [L, B]."""
@@ -150,6 +169,9 @@ class DQN(ValueAgent):
         choice = self.values(self.theta, next_obs, batch.context) if self.params.double else future
         best = future.gather(-1, choice.argmax(-1, keepdim=True)).squeeze(-1)
         return batch.reward + batch.discount * best
+
+    def outputs(self, batch: Batch) -> dict[str, Tensor]:
+        return {"q": self.network(self.theta, require_tensor(batch.obs), batch.context)}
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:

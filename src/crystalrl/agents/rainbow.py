@@ -57,6 +57,7 @@ class Rainbow(ValueAgent):
         self.optimiser = params.adam(self.target)
         self.returns = torch.linspace(params.low, params.high, params.atoms, device=streams.device)
         """The return of each atom, [M]."""
+        self.parts, self.distances = self._only_part(), {"q": self._scaled_distance}
 
     def _noise(self) -> Tensor | None:
         """Standard normals for one noisy pass; the stream advances by one tick."""
@@ -84,8 +85,8 @@ class Rainbow(ValueAgent):
         q, td_error, cross_entropy = self._td_errors(batch, self._noise(), self._noise())
         loss = weighted_mean(cross_entropy, batch.weight)
         if batch.anchor is not None:
-            loss = loss + anchor_losses({"q": q}, batch.anchor, {"q": self._scaled_distance})
-        return with_penalty(loss, method, self.theta), td_error
+            loss = loss + anchor_losses({"q": q}, batch.anchor, self.distances)
+        return with_penalty(loss, method, {"q": self.theta}), td_error
 
     def _td_errors(self, batch: Batch, online: Tensor | None, target: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Q values [L, B, A], TD errors of the means [L, B], cross-entropies [L, B], with noise for each network."""
@@ -119,6 +120,9 @@ class Rainbow(ValueAgent):
         the cross-entropy, it does not depend on the scale of returns.
         """
         return squared_error(mean, target) * 12 / (self.params.high - self.params.low) ** 2
+
+    def outputs(self, batch: Batch) -> dict[str, Tensor]:
+        return {"q": self._means(self.network(self.theta, require_tensor(batch.obs), batch.context))}
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:

@@ -7,16 +7,28 @@ critics' values but does not backpropagate into the critics.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, prefixed, require, require_tensor
+from crystalrl.agents.base import (
+    Agent,
+    AgentParams,
+    Hooks,
+    Part,
+    Spaces,
+    Update,
+    inputs_of,
+    prefixed,
+    require,
+    require_tensor,
+)
 from crystalrl.agents.critics import TwinCritics, policy_network
 from crystalrl.agents.exploration import action_size, epsilon_greedy, fixed_normals, normals
-from crystalrl.agents.pop_art import PopArt
+from crystalrl.agents.pop_art import PopArt, in_units
 from crystalrl.lanes import lanewise
 from crystalrl.losses import Penalty, anchor_losses, gaussian_distance, weighted_mean, with_penalty
 from crystalrl.random import Streams
@@ -51,7 +63,7 @@ class SAC(Agent):
         lanes = len(streams.seeds)
         self.scale = PopArt(lanes, spaces.tasks, streams.device) if params.pop_art else None
         self.network, self.twins = policy_network(spaces, params, 2), TwinCritics(spaces, params, self.scale)
-        self.anchors = {"policy": (2 * self.size,)}
+        self.anchors, self.distances = {"policy": (2 * self.size,), "q": (2,)}, {"policy": gaussian_distance}
         self.theta = self.network.initial(streams).requires_grad_()
         self.critics = self.twins.initial(streams).requires_grad_()
         self.target = self.critics.detach().clone()
@@ -62,6 +74,11 @@ class SAC(Agent):
             "policy": params.adam(self.theta),
             "critic": params.adam(self.target, copies=2),
             "alpha": params.adam(self.log_alpha),
+        }
+        policy, critic = self.optimisers["policy"], self.optimisers["critic"]
+        self.parts = {
+            "policy": Part(self.network, self.theta, policy, inputs_of, precision=_precision),
+            "q": Part(self.twins.network, self.critics, critic, self.twins.inputs, self.target),
         }
 
     @torch.no_grad()
@@ -107,22 +124,35 @@ class SAC(Agent):
         obs = require_tensor(batch.obs)
         target = self.td_target(batch, normals(self.streams, obs, self.size)).unsqueeze(-1)
         q, policy = self.twins(self.critics, obs, batch.action, batch.context), self.policy(obs, batch.context)
-        td_error = target - q
+        td_error, anchors = target - q, batch.anchor
         if self.scale is not None:
-            td_error = td_error / self.scale.unit(obs, batch.context).unsqueeze(-1)
+            unit = self.scale.unit(obs, batch.context)
+            q, td_error = q / unit.unsqueeze(-1), td_error / unit.unsqueeze(-1)
+            anchors = anchors and in_units(anchors, unit)
         loss = weighted_mean(0.5 * td_error.square().sum(-1), batch.weight) + self._policy_loss(batch, obs, policy)
-        if batch.anchor is not None:
-            loss = loss + anchor_losses({"policy": policy}, batch.anchor, {"policy": gaussian_distance})
-        return with_penalty(loss, method, self.theta), td_error.detach().abs().mean(-1)
+        if anchors is not None:
+            loss = loss + anchor_losses({"q": q, "policy": policy}, anchors, self.distances)
+        loss = with_penalty(loss, method, {"policy": self.theta, "q": self.critics})
+        return loss, td_error.detach().abs().mean(-1)
 
-    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
+    def loss_of(self, batch: Batch, names: Sequence[str]) -> Tensor:
+        return self.loss(batch)[0]
+
+    def outputs(self, batch: Batch) -> dict[str, Tensor]:
+        obs = require_tensor(batch.obs)
+        q = self.twins(self.critics, obs, batch.action, batch.context)
+        return {"q": q, "policy": self.policy(obs, batch.context)}
+
+    def update(self, batch: Batch, method: Hooks | None = None) -> Update:
         """One gradient step of policy, critics and temperature per lane, then one of the target critics."""
         if self.scale is not None:
             target = self.td_target(batch, self._fixed_noise(require_tensor(batch.obs)))
             self.scale.observe(target, batch.context, self.twins.network, (self.critics, self.target))
         loss, td_error = self.loss(batch, method)
         parts = (self.theta, self.critics, self.log_alpha)
-        gradients = torch.autograd.grad(loss.sum(), parts)
+        policy, q, alpha = torch.autograd.grad(loss.sum(), parts)
+        edited = self.edited(method, {"policy": policy, "q": q})
+        gradients = (edited["policy"], edited["q"], alpha)
         for part, gradient, optimiser in zip(parts, gradients, self.optimisers.values(), strict=True):
             optimiser.step(part, gradient)
         with torch.no_grad():
@@ -148,15 +178,15 @@ class SAC(Agent):
         Its noise depends only on the number of updates, so no state changes.
         """
         obs = require_tensor(batch.obs)
-        online = self.critics if self.params.errors == "online" else None
-        target = self.td_target(batch, self._fixed_noise(obs), online)
-        q = self.twins(self.critics, obs, batch.action, batch.context)
-        error = (target.unsqueeze(-1) - q).abs().mean(-1)
-        stake = (self.twins(self.critics, obs, self.greedy(obs, batch.context), batch.context) - q).mean(-1)
+        target = self.td_target(batch, self._fixed_noise(obs), self.critics if self.params.errors == "online" else None)
+        output = self.outputs(batch)
+        error = (target.unsqueeze(-1) - output["q"]).abs().mean(-1)
+        best = self.twins(self.critics, obs, self.greedy(obs, batch.context), batch.context)
+        stake = (best - output["q"]).mean(-1)
         if self.scale is not None:
             unit = self.scale.unit(obs, batch.context)
             error, stake = error / unit, stake / unit
-        return Evaluation(error, {"policy": self.policy(obs, batch.context)}, stake)
+        return Evaluation(error, output, stake)
 
     def _fixed_noise(self, obs: Tensor) -> Tensor:
         """Standard normals that depend on the number of updates alone."""
@@ -168,6 +198,12 @@ class SAC(Agent):
         for name, optimiser in self.optimisers.items():
             own |= prefixed(name, optimiser)
         return own
+
+
+def _precision(policy: Tensor) -> Tensor:
+    """1/σ of a Gaussian's mean, and √2, that of log σ, […, 2A]: the roots of their Fisher information."""
+    log_std = policy.chunk(2, -1)[1]
+    return torch.cat([lanewise(torch.exp, -log_std.clamp(*LOG_STD)), torch.full_like(log_std, math.sqrt(2.0))], dim=-1)
 
 
 def squashed(policy: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:

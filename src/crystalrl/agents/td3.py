@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from crystalrl.agents.base import Agent, AgentParams, Spaces, Update, prefixed, require, require_tensor
+from crystalrl.agents.base import (
+    Agent,
+    AgentParams,
+    Hooks,
+    Part,
+    Spaces,
+    Update,
+    inputs_of,
+    prefixed,
+    require,
+    require_tensor,
+)
 from crystalrl.agents.critics import TwinCritics, policy_network
 from crystalrl.agents.exploration import action_size, epsilon_greedy, fixed_normals, normals
-from crystalrl.agents.pop_art import PopArt
+from crystalrl.agents.pop_art import PopArt, in_units
 from crystalrl.lanes import lanewise
 from crystalrl.losses import Penalty, anchor_loss, weighted_mean, with_penalty
 from crystalrl.random import Streams
@@ -52,11 +64,16 @@ class TD3(Agent):
         lanes = len(streams.seeds)
         self.scale = PopArt(lanes, spaces.tasks, streams.device) if params.pop_art else None
         self.network, self.twins = policy_network(spaces, params, 1), TwinCritics(spaces, params, self.scale)
-        self.anchors = {"policy": (self.size,)}
+        self.anchors = {"policy": (self.size,), "q": (2,)}
         self.theta = self.network.initial(streams).requires_grad_()
         self.critics = self.twins.initial(streams).requires_grad_()
         self.theta_target, self.critics_target = self.theta.detach().clone(), self.critics.detach().clone()
         self.optimisers = {"policy": params.adam(self.theta), "critic": params.adam(self.critics, copies=2)}
+        policy, critic = self.optimisers["policy"], self.optimisers["critic"]
+        self.parts = {
+            "policy": Part(self.network, self.theta, policy, inputs_of, self.theta_target),
+            "q": Part(self.twins.network, self.critics, critic, self.twins.inputs, self.critics_target),
+        }
         self.branches = streams.device.type == "cpu"
         """Whether updates that do not move the policy skip its gradient; a CUDA graph cannot branch."""
 
@@ -86,15 +103,22 @@ class TD3(Agent):
         value = self.twins(critics, next_obs, action, batch.context).amin(-1)
         return batch.reward + batch.discount * value
 
-    def loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Loss of the critics [L], the weighted TD loss; and the twins' mean |TD error| [L, B]."""
+    def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
+        """Loss of the critics [L]: weighted TD loss + anchor loss + the method's penalty; and the mean |TD error|
+        of the twins [L, B]."""
         obs = require_tensor(batch.obs)
         target = self.td_target(batch, normals(self.streams, obs, self.size)).unsqueeze(-1)
         q = self.twins(self.critics, obs, batch.action, batch.context)
         td_error = target - q
+        anchor = None if batch.anchor is None else batch.anchor.get("q")
         if self.scale is not None:
-            td_error = td_error / self.scale.unit(obs, batch.context).unsqueeze(-1)
-        return weighted_mean(0.5 * td_error.square().sum(-1), batch.weight), td_error.detach().abs().mean(-1)
+            unit = self.scale.unit(obs, batch.context)
+            q, td_error = q / unit.unsqueeze(-1), td_error / unit.unsqueeze(-1)
+            anchor = anchor and in_units({"q": anchor}, unit)["q"]
+        loss = weighted_mean(0.5 * td_error.square().sum(-1), batch.weight)
+        if anchor is not None:
+            loss = loss + anchor_loss(q, anchor)
+        return with_penalty(loss, method, {"q": self.critics}), td_error.detach().abs().mean(-1)
 
     def policy_loss(self, batch: Batch, method: Penalty | None = None) -> Tensor:
         """Loss of the policy [L]: −Q₁ of its actions, penalty on large outputs, anchor loss, the method's penalty."""
@@ -105,26 +129,36 @@ class TD3(Agent):
         loss = -(value if self.scale is None else value / self.scale.unit(obs, batch.context)).mean(-1)
         if self.params.action_l2:
             loss = loss + self.params.action_l2 * raw.square().mean((-1, -2))
-        if batch.anchor is not None:
+        if batch.anchor is not None and "policy" in batch.anchor:
             loss = loss + anchor_loss(action, batch.anchor["policy"])
-        return with_penalty(loss, method, self.theta)
+        return with_penalty(loss, method, {"policy": self.theta})
 
-    def update(self, batch: Batch, method: Penalty | None = None) -> Update:
+    def loss_of(self, batch: Batch, names: Sequence[str]) -> Tensor:
+        losses = {"q": lambda: self.loss(batch)[0], "policy": lambda: self.policy_loss(batch)}
+        return torch.stack([losses[name]() for name in names]).sum(0)
+
+    def outputs(self, batch: Batch) -> dict[str, Tensor]:
+        obs = require_tensor(batch.obs)
+        q = self.twins(self.critics, obs, batch.action, batch.context)
+        return {"q": q, "policy": self.policy(self.theta, obs, batch.context)}
+
+    def update(self, batch: Batch, method: Hooks | None = None) -> Update:
         """One gradient step of the critics per lane; every `delay` of them, one of policy and target networks."""
         if self.scale is not None:
             target = self.td_target(batch, self._fixed_noise(require_tensor(batch.obs)))
             self.scale.observe(target, batch.context, self.twins.network, (self.critics, self.critics_target))
-        loss, td_error = self.loss(batch)
+        loss, td_error = self.loss(batch, method)
         (gradient,) = torch.autograd.grad(loss.sum(), self.critics)
-        self.optimisers["critic"].step(self.critics, gradient)
+        self.optimisers["critic"].step(self.critics, self.edited(method, {"q": gradient})["q"])
         now = self.optimisers["critic"].steps % self.params.delay == 0
         if not self.branches or bool(now):
             self._update_policy(batch, method, now.to(torch.float32))
         return Update(td_error, loss.detach())
 
-    def _update_policy(self, batch: Batch, method: Penalty | None, now: Tensor) -> None:
+    def _update_policy(self, batch: Batch, method: Hooks | None, now: Tensor) -> None:
         """One step of the policy and the target networks, if the scalar `now` is 1; none if it is 0."""
         (gradient,) = torch.autograd.grad(self.policy_loss(batch, method).sum(), self.theta)
+        gradient = self.edited(method, {"policy": gradient})["policy"]
         self.optimisers["policy"].step(self.theta, gradient, now)
         with torch.no_grad():
             step = now * self.optimisers["policy"].every(self.params.target_every) * self.params.target_rate
@@ -138,15 +172,14 @@ class TD3(Agent):
         Its noise depends only on the number of updates, so no state changes.
         """
         obs = require_tensor(batch.obs)
-        q = self.twins(self.critics, obs, batch.action, batch.context)
         target = self.td_target(batch, self._fixed_noise(obs), online=self.params.errors == "online")
-        error = (target.unsqueeze(-1) - q).abs().mean(-1)
-        policy = self.greedy(obs, batch.context)
-        stake = (self.twins(self.critics, obs, policy, batch.context) - q).mean(-1)
+        output = self.outputs(batch)
+        error = (target.unsqueeze(-1) - output["q"]).abs().mean(-1)
+        stake = (self.twins(self.critics, obs, output["policy"], batch.context) - output["q"]).mean(-1)
         if self.scale is not None:
             unit = self.scale.unit(obs, batch.context)
             error, stake = error / unit, stake / unit
-        return Evaluation(error, {"policy": policy}, stake)
+        return Evaluation(error, output, stake)
 
     def _fixed_noise(self, obs: Tensor) -> Tensor:
         """Standard normals that depend on the number of updates alone."""

@@ -21,11 +21,12 @@ from crystalrl.report import markdown
 from crystalrl.study import registry
 from crystalrl.study.definition import Table, load_study, pick, study_names, table_from
 from crystalrl.study.execution import Execution, best_device
+from crystalrl.study.kinds import METHODS
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.spec import RunFields, RunSpec, read_toml
 from crystalrl.study.store import Store, result_folders, scored_folders
 from crystalrl.study.task_files import load_tasks
-from crystalrl.study.tuning import load_search
+from crystalrl.study.tuning import Search, load_search, study_searches, with_best
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ class Study:
     """Tables to run, separated by commas; empty: all."""
     out: Path = Path("")
     """Folder for the results; empty: runs/NAME."""
+    tuned: Path = Path("")
+    """Folder of trials from `crystalrl tune`: each row that was tuned gets the settings of its best trial."""
     dry_run: bool = False
     """Only print the cost: cells, steps, hours and GPUs, from stored speeds of the published benchmarks, otherwise from
     speeds measured on this machine."""
@@ -78,11 +81,16 @@ class Resume:
 
 @dataclass(frozen=True)
 class Tune:
-    """Tune the rows of a .toml file with Optuna, with equal numbers of trials, on seeds that are never reported."""
+    """Tune the rows of a .toml file or of a study with Optuna, with equal numbers of trials, on seeds that are never
+    reported.
+    """
 
     file: tyro.conf.Positional[Path]
+    """A .toml file with a single search, or a built-in study."""
+    tables: str = ""
+    """Tables of a study to tune, separated by commas; empty: all that have a search."""
     out: Path = Path("")
-    """Folder for the trials; empty: runs/NAME. Interrupted tuning continues there."""
+    """Folder for the trials; empty: runs/NAME, for a study runs/tune-NAME. Interrupted tuning continues there."""
     device: str = ""
     """cpu or cuda; empty: cuda if available."""
 
@@ -152,9 +160,11 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
             registry.check(spec)
             name = spec.memory if spec.method == "none" else f"{spec.memory}+{spec.method}"
             _run_tables({out: Table("", {spec.preset or name: spec})}, execution, console)
-        case Study(name, tables, out, dry_run, measure, execution):
+        case Study(name, tables, out, tuned, dry_run, measure, execution):
             folder = out if out.name else Path("runs") / (Path(name).stem if name.endswith(".toml") else name)
-            found = {folder / key: table for key, table in pick(load_study(name), tables).items()}
+            picked = pick(load_study(name), tables)
+            best = {key: with_best(table, tuned / key) if tuned.name else table for key, table in picked.items()}
+            found = {folder / key: table for key, table in best.items()}
             if dry_run:
                 show_forecast(found, execution.device or best_device(), console, measure)
             else:
@@ -165,9 +175,9 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
         case Resume(folder, execution):
             stored = {inner: table_from(read_toml(inner / "spec.toml")) for inner in result_folders(folder)}
             _run_tables(stored, execution, console)
-        case Tune(file, out, device):
-            folder = out if out.name else Path("runs") / file.stem
-            show_tuning(load_search(file), folder, device or best_device(), console)
+        case Tune(file, tables, out, device):
+            for folder, search in _searches(file, tables, out).items():
+                show_tuning(search, folder, device or best_device(), console)
         case Report(folder, docs, figure):
             show_report(folder, console)
             if docs.name:
@@ -179,6 +189,14 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
             _list(console)
         case Demo(out):
             _demo(out, console)
+
+
+def _searches(file: Path, tables: str, out: Path) -> dict[Path, Search]:
+    """What to tune, by the folder of its trials."""
+    if file.suffix == ".toml" and not (file.is_file() and "tables" in read_toml(file)):
+        return {out if out.name else Path("runs") / file.stem: load_search(file)}
+    folder = out if out.name else Path("runs") / f"tune-{file.stem}"
+    return {folder / key: search for key, search in pick(study_searches(str(file)), tables).items()}
 
 
 def _own_tasks(given: RunFields, tasks: Path) -> dict[str, Any]:
@@ -225,9 +243,10 @@ def _train(groups: Sequence[Group], store: Store, execution: Execution, display:
 
 
 def _list(console: Console) -> None:
-    kinds = {"memories": registry.MEMORIES, "methods": registry.METHODS, "agents": registry.AGENTS}
+    kinds = {"memories": registry.MEMORIES, "agents": registry.AGENTS}
     sections = {"suites": registry.SUITES, **{k: {n: e.about for n, e in v.items()} for k, v in kinds.items()}}  # type: ignore[attr-defined]
     sections["suites"] = {**sections["suites"], "--tasks FILE": "your own environments; `crystalrl check-tasks FILE`"}
+    sections["methods (whether they need task boundaries)"] = {n: f"{e.about} ({e.told})" for n, e in METHODS.items()}
     sections["presets of the crystal memory"] = registry.presets()
     sections["studies"] = {name: _about(load_study(name)) for name in study_names()}
     for title, entries in sections.items():

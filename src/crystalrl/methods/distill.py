@@ -14,8 +14,7 @@ from torch import Tensor
 
 from crystalrl.agents.base import Agent
 from crystalrl.lanes import PerLane, lane_values, per_lane
-from crystalrl.memory.base import ReplayMemory
-from crystalrl.methods.base import Method
+from crystalrl.methods.base import Method, Setup, read_slots, refuse
 from crystalrl.types import Anchor, Batch, Memory
 
 CHUNK = 1024
@@ -41,12 +40,15 @@ class Distill(Method):
     Invariant: `held[l, n]` is 1 if `outputs[key][l, n]` belong to the experience in that slot, else 0.
     """
 
-    def __init__(self, agent: Agent, memory: ReplayMemory, params: DistillParams) -> None:
+    boundaries = True
+
+    def __init__(self, setup: Setup, params: DistillParams) -> None:
+        agent, memory = setup.agent, setup.memory
+        refuse("distill", memory.anchors is not None, "a memory without anchors", "one with anchors")
         lanes, slots, device = memory.lanes, memory.capacity, agent.theta.device
-        self.arena = memory.arena
-        """The memory's storage, to read experiences by slot."""
+        self.memory = memory
         self.coefficient = per_lane("coefficient", params.coefficient, lanes, device, torch.float32)
-        self.outputs = {key: torch.zeros(lanes, slots, *shape, device=device) for key, shape in agent.anchors.items()}
+        self.outputs = {key: torch.zeros(lanes, slots, *shape, device=device) for key, shape in agent.acts_by.items()}
         self.held = torch.zeros(lanes, slots + 1, device=device)
         """float32[L, N + 1]: 1 for slots with stored outputs; the last column is spare, for steps not stored."""
 
@@ -60,17 +62,12 @@ class Distill(Method):
         for first in range(0, memory.capacity, CHUNK):
             slots = torch.arange(first, min(first + CHUNK, memory.capacity), device=memory.device)
             part = slice(first, first + len(slots))
-            output = agent.evaluate(self._read(slots.expand(memory.lanes, -1))).output
+            output = agent.evaluate(read_slots(self.memory, slots.expand(memory.lanes, -1))).output
             assert output is not None
             old = self.held[:, part, None] > 0
             for key, stored in self.outputs.items():
                 stored[:, part] = torch.where(old, stored[:, part], output[key])
         self.held.fill_(1.0)
-
-    def _read(self, slots: Tensor) -> Batch:
-        """The contents of slots int64[L, M]; empty slots read as zeros."""
-        parts = self.arena.unpack(self.arena.read(slots))
-        return Batch(**parts, weight=torch.ones(slots.shape, device=slots.device), index=slots)
 
     def augment(self, batch: Batch) -> Batch:
         """The batch with anchors where outputs are stored; elsewhere the coefficient is 0."""
@@ -83,8 +80,3 @@ class Distill(Method):
 
     def tensors(self) -> dict[str, Tensor]:
         return {**{f"outputs.{key}": stored for key, stored in self.outputs.items()}, "held": self.held}
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the stored outputs."""
-        return sum(stored.nbytes for stored in self.outputs.values()) + self.held.nbytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from crystalrl.study.stats import (
     summarise,
     welch,
 )
+from crystalrl.study.times import Time
 
 DEFINITIONS = {
     "AP": "mean final score over all tasks, each in its last definition",
@@ -35,11 +36,12 @@ DEFINITIONS = {
     "zero-shot": "score on a task just before learning it",
     "forgetting": "drop from the best score to the end",
     "AP per MB": "AP per megabyte of memory",
+    "MB": "megabytes that memory and method hold, per learner",
 }
 SHORT = ("before", "adapted", "AP", "IQM", "BT", "learned", "task-1 retention")
 BRIEF = ("before", "adapted", "AP", "IQM", "learned")
 """Metrics that fit the width of a terminal."""
-MORE = ("forgetting", "zero-shot", "FT random", "FT area", "FT paper", "AP per MB")
+MORE = ("forgetting", "zero-shot", "FT random", "FT area", "FT paper", "AP per MB", "MB")
 
 FEW = 10
 """With fewer seeds than this, the text says so and does not call a lead certain."""
@@ -66,6 +68,15 @@ def main_table(results: Results, names: tuple[str, ...] = SHORT) -> Grid:
         cells = [_middle(row.chosen) if name == "IQM" else interval(row.chosen.metrics[name]) for name in shown]
         lines.append([row.chosen.name, *cells, str(len(row.chosen.seeds))])
     return Grid(["", *shown, "seeds"], lines)
+
+
+def cost_table(results: Results, times: Mapping[str, Time]) -> Grid:
+    """What every row forgets and holds, and the seconds in which its learners were trained together."""
+    grid = main_table(results, ("forgetting", "AP per MB", "MB"))
+    for row, line in zip(results.rows, grid.lines, strict=True):
+        spent = times.get(row.name)
+        line[-1:] = ["–", "–"] if spent is None else [f"{spent.seconds:.0f}", str(spent.learners)]
+    return Grid([*grid.headings[:-1], "seconds", "learners"], grid.lines)
 
 
 def _middle(cell: Cell) -> str:
@@ -196,14 +207,14 @@ def _mean_of(row: Row) -> float:
 
 
 def design_table(results: Results) -> Grid:
-    """Memory and method of each row, and whether the method needs to know when a task ends."""
+    """Memory and method of each row, and whether the method needs to know when a task ends, and which task it is."""
     lines = []
     for row in results.rows:
         spec = row.spec
         memory = f"{spec.memory}: {row.memory.about}" + (f"; preset {spec.preset}" if spec.preset else "")
         if spec.budget_mb:
             memory += f"; {row.capacity:,} experiences in {spec.budget_mb:g} MB"
-        lines.append([row.name, memory, row.method.about, "yes" if row.method.needs_boundaries else "no"])
+        lines.append([row.name, memory, row.method.about, row.method.told])
     return Grid(["", "memory", "method", "needs task boundaries"], lines)
 
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from crystalrl.study import metrics, registry
 from crystalrl.study.budget import capacity_for
 from crystalrl.study.definition import Table, table_from
+from crystalrl.study.kinds import METHODS, Kind, MethodKind
 from crystalrl.study.metrics import Matrix
 from crystalrl.study.plan import stage_order, stage_steps, stage_tasks
-from crystalrl.study.registry import Kind
 from crystalrl.study.spec import RunSpec, read_toml
 from crystalrl.study.stats import Effect, Estimate, cohen, hedges, holm, improvement, welch
 from crystalrl.study.store import read
@@ -62,9 +62,9 @@ class Row:
         return registry.MEMORIES[self.spec.memory]
 
     @property
-    def method(self) -> Kind:
+    def method(self) -> MethodKind:
         """The method's entry in the registry."""
-        return registry.METHODS[self.spec.method]
+        return METHODS[self.spec.method]
 
     @property
     def stage_steps(self) -> tuple[int, ...]:
@@ -258,6 +258,7 @@ def _one_order(stored: _Stored, cell: str, order: int, seeds: tuple[int, ...]) -
     values = measure(R, tasks)
     values["area"] = metrics.area(curve)
     values["AP per MB"] = metrics.memory_efficiency(values["AP"], stored.nbytes(cell))
+    values["MB"] = np.full(len(seeds), stored.nbytes(cell) / 1e6)
     if stored.scratch is not None:
         scratch, reference = stored.matrix(stored.scratch, seeds)[:, 1], stored.curve(stored.scratch, seeds)
         values["FT paper"] = metrics.transfer_over_scratch(R, scratch[:, stages])

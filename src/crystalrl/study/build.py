@@ -9,9 +9,10 @@ import torch
 from crystalrl.agents import Agent, Spaces
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.storage.spec import StorageOptions
-from crystalrl.methods import EWC, Distill, DistillParams, EWCParams, Method
+from crystalrl.methods import Method, Setup
 from crystalrl.random import Streams
-from crystalrl.study.registry import AGENTS, MEMORIES, Values
+from crystalrl.study.kinds import METHODS, Values
+from crystalrl.study.registry import AGENTS, MEMORIES
 from crystalrl.study.spec import RunSpec
 from crystalrl.suites import classic
 from crystalrl.suites.base import Suite
@@ -49,13 +50,12 @@ def make_agent(spec: RunSpec, suite: Suite, streams: Streams, values: Values) ->
     return made
 
 
-def make_method(spec: RunSpec, agent: Agent, memory: ReplayMemory, values: Values) -> Method:
+def make_method(spec: RunSpec, suite: Suite, agent: Agent, memory: ReplayMemory, values: Values) -> Method:
     """The method, attached to agent and memory."""
-    if spec.method == "ewc":
-        return EWC(agent, EWCParams(**values), Streams(memory.streams.seeds.tolist(), agent.theta.device))
-    if spec.method == "distill":
-        return Distill(agent, memory, DistillParams(**values))
-    return Method()
+    kind, streams = METHODS[spec.method], Streams(memory.streams.seeds.tolist(), memory.device)
+    setup = Setup(agent, memory, streams, suite.tasks, spec.batch, suite.goal_space)
+    made: Method = kind.method(setup, kind.params(**values))
+    return made
 
 
 def make_memory(spec: RunSpec, suite: Suite, agent: Agent, values: Values) -> ReplayMemory:
@@ -77,4 +77,4 @@ def make_memory(spec: RunSpec, suite: Suite, agent: Agent, values: Values) -> Re
     }
     if suite.stack is not None:
         storage |= {"stack": suite.stack, "deliver": agent.theta.device}
-    return MEMORIES[spec.memory].build(spec.capacity, spec.preset, values, storage, agent.anchors)
+    return MEMORIES[spec.memory].build(spec.capacity, spec.preset, values, storage, agent.acts_by)

@@ -12,7 +12,9 @@
     of = "paper"
     params.gate = 0.0
 
-A file may hold several such tables under `[tables.NAME]`. `[[tasks]]`, as in `task_files`, replaces `suite`.
+A file may hold several such tables under `[tables.NAME]`. `trials`, `at_once` and `[search.ROW]`, as in `tuning`, say
+how `crystalrl tune` searches the settings of rows on the tuning seeds. `[[tasks]]`, as in `task_files`, replaces
+`suite`.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from crystalrl.study.budget import capacity_for
 from crystalrl.study.metrics import first_pass
@@ -32,9 +34,14 @@ from crystalrl.study.spec import SECTIONS, RunSpec, parse_seeds, read_toml, spec
 from crystalrl.study.task_files import HIDDEN, TASKS, sequence_from
 from crystalrl.suites.tasks import Sequence as TaskSequence
 
+SEARCH = ("trials", "at_once", "search")
+"""Keys of a table that only `crystalrl tune` reads."""
 OBJECTIVES = ("AP", "before", "adapted")
 METRICS = (*OBJECTIVES, "BT", "forgetting", "learned", "area", "zero-shot", "FT random", "task-1 retention")
 """Metrics that may be tested; "before" and "adapted" only for suites that redefine a task."""
+
+
+Picked = TypeVar("Picked")
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,7 @@ class Table:
 
 def table_from(values: Mapping[str, Any]) -> Table:
     """A table from TOML values."""
-    known = {"title", "objective", "tuning_seeds", "reference", "family", "defaults", "rows", TASKS, HIDDEN}
+    known = {"title", "objective", "tuning_seeds", "reference", "family", "defaults", "rows", TASKS, HIDDEN, *SEARCH}
     for name in values:
         if name not in known:
             raise ValueError(unknown("study", name, known))
@@ -151,6 +158,11 @@ def _inherited(rows: Mapping[str, Any], name: str, heirs: tuple[str, ...] = ()) 
 
 def load_study(name: str) -> dict[str, Table]:
     """The tables of a study file or of a built-in study; the key is "" for a file with a single table."""
+    return {key: table_from(values) for key, values in study_values(name).items()}
+
+
+def study_values(name: str) -> dict[str, dict[str, Any]]:
+    """The TOML values of every table of a study."""
     path = Path(name)
     if path.suffix == ".toml":
         if not path.is_file():
@@ -161,13 +173,13 @@ def load_study(name: str) -> dict[str, Table]:
             raise ValueError(f"{unknown('study', name, set(study_names()))}; or a .toml file")
         values = tomllib.loads((resources.files("crystalrl") / "studies" / f"{name}.toml").read_text())
     if "tables" not in values:
-        return {"": table_from(values)}
+        return {"": values}
     shared = {name: values[name] for name in (TASKS, HIDDEN) if name in values}
-    return {key: table_from({**shared, **table}) for key, table in values["tables"].items()}
+    return {key: {**shared, **table} for key, table in values["tables"].items()}
 
 
-def pick(tables: Mapping[str, Table], names: str) -> dict[str, Table]:
-    """Tables of a study by their names, separated by commas; all tables if there are no names."""
+def pick(tables: Mapping[str, Picked], names: str) -> dict[str, Picked]:
+    """Tables of a study, or what belongs to each, by their names, separated by commas; all if there are no names."""
     wanted = [name for name in names.split(",") if name] or list(tables)
     for name in wanted:
         if name not in tables:

@@ -17,6 +17,7 @@ from crystalrl.study.plan import Group
 from crystalrl.study.recorder import Recorder
 from crystalrl.study.run import Event, Progress, Trainer, run
 from crystalrl.study.store import Columns, Failed, Store
+from crystalrl.study.times import note_time
 
 Tables = Mapping[str, Columns]
 
@@ -55,11 +56,13 @@ def execute(
     """
     checkpoints = Checkpoints(store.folder, minutes)
     for number, group in pending(groups, store, checkpoints):
+        begun = time.monotonic()
         trainer, recorder = Trainer(group, torch.device(device)), Recorder(group)
         checkpoints.restore(trainer, recorder)
         for event in recorded(trainer, recorder, checkpoints):
             yield number, event
         finish(group, recorder.failed(), recorder.tables(), store, str(device))
+        note_time(store.folder, group, time.monotonic() - begun)
         checkpoints.discard(group)
 
 

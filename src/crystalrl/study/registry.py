@@ -8,46 +8,18 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any
 
-from crystalrl.agents import DQN, SAC, TD3, DQNParams, Rainbow, RainbowParams, SACParams, TD3Params
+from crystalrl.agents import DQN, NEC, SAC, TD3, DQNParams, NECParams, Rainbow, RainbowParams, SACParams, TD3Params
 from crystalrl.memory import CrystalMemory, PrioritizedMemory, ReservoirMemory, UniformMemory
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.prioritized import PrioritizedParams
 from crystalrl.memory.reservoir import ReservoirParams
 from crystalrl.memory.storage.spec import Shape, StorageOptions
-from crystalrl.methods import DistillParams, EWCParams
 from crystalrl.params import CrystalParams
+from crystalrl.study.kinds import METHODS, Kind, MethodKind, NoParams, Values
 from crystalrl.study.spec import RunSpec, unknown
 from crystalrl.suites import benchmarks, classic
 from crystalrl.suites.square import SquareName
 from crystalrl.suites.tasks import Sequence as TaskSequence
-
-Values = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class NoParams:
-    """The settings of a kind that has none."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One entry: a one-line description, the class of its settings, and which of them may differ between lanes."""
-
-    about: str
-    params: type[Any]
-    per_lane: tuple[str, ...] = ()
-    presets: tuple[str, ...] = ()
-    needs_boundaries: bool = False
-    """Whether it needs to know when a task ends."""
-
-    def settings(self, preset: str, values: Values) -> Any:
-        """The validated settings."""
-        return self.params(**values)
-
-    def lane_numbers(self, preset: str, values: Values) -> dict[str, Any]:
-        """Settings that may differ between lanes: name → number, or None if the setting is switched off."""
-        settings = self.settings(preset, values)
-        return {name: getattr(settings, name) for name in self.per_lane}
 
 
 @dataclass(frozen=True)
@@ -102,19 +74,6 @@ MEMORIES: dict[str, MemoryKind] = {
     ),
 }
 
-METHODS: dict[str, Kind] = {
-    "none": Kind("no additional method", NoParams),
-    "ewc": Kind(
-        "penalizes changes of parameters that mattered for old tasks", EWCParams, ("strength",), needs_boundaries=True
-    ),
-    "distill": Kind(
-        "pulls the network towards stored outputs on replayed states",
-        DistillParams,
-        ("coefficient",),
-        needs_boundaries=True,
-    ),
-}
-
 
 @dataclass(frozen=True)
 class AgentKind(Kind):
@@ -127,6 +86,7 @@ class AgentKind(Kind):
 AGENTS: dict[str, AgentKind] = {
     "dqn": AgentKind("double Q-learning, optionally dueling", DQNParams, agent=DQN),
     "rainbow": AgentKind("double, dueling, noisy, n-step, distributional Q-learning", RainbowParams, agent=Rainbow),
+    "nec": AgentKind("neural episodic control; with the method nec", NECParams, agent=NEC),
     "sac": AgentKind("soft actor-critic, automatic temperature; box actions", SACParams, agent=SAC),
     "td3": AgentKind("twin delayed deterministic policy gradient; box actions", TD3Params, agent=TD3),
 }
@@ -148,6 +108,7 @@ SUITE_NOTES = {
 SUITES: dict[str, str] = {
     "nav-N": "N navigation tasks, with the task id in the observation",
     "nav-N-redefined": "then tasks 1 and 2 are redefined with other goals",
+    "nav-N-goals": "the observation also shows the goal, for hindsight experience replay; reach-N-goals, too",
     "nav-N-hidden": "no task id: landmarks distinguish the tasks",
     "reach-N": "the same goals with box actions, which each task turns and may mirror",
     "reach-N-redefined": "then tasks 1 and 2 are redefined with other goals",
@@ -190,7 +151,11 @@ def check(spec: RunSpec) -> None:
     """Raise, naming the field, for any invalid name or value."""
     check_suite(spec.suite)
     kinds = kinds_of(spec)
-    _check_boundaries(spec, kinds["method_params"])
+    _check_boundaries(spec, METHODS[spec.method])
+    if (spec.agent == "nec") != (spec.method == "nec"):
+        raise ValueError(
+            f"method: wanted nec with the agent nec and with no other, got {spec.method} with {spec.agent}"
+        )
     presets = kinds["params"].presets
     if spec.preset and spec.preset not in presets:
         raise ValueError(
@@ -203,7 +168,7 @@ def check(spec: RunSpec) -> None:
             _check_settings(section, kind, cell.preset, getattr(cell, section))
 
 
-def _check_boundaries(spec: RunSpec, method: Kind) -> None:
+def _check_boundaries(spec: RunSpec, method: MethodKind) -> None:
     """Raise if the suite has no task boundaries and the spec needs some."""
     if has_boundaries(spec.suite):
         return

@@ -79,7 +79,7 @@ class Trainer:
         self.agent = build.make_agent(spec, self.suite, Streams(seeds, device), group.values["agent_params"])
         memory = build.make_memory(spec, self.suite, self.agent, group.values["params"])
         self.memory: Memory = memory
-        self.method = build.make_method(spec, self.agent, memory, group.values["method_params"])
+        self.method = build.make_method(spec, self.suite, self.agent, memory, group.values["method_params"])
         self.evaluator = self.suite.evaluator(spec.episodes)
         self.schedule = torch.tensor([lane.stages for lane in group.lanes], device=device)
         """int64[L, K]: the stages of every lane, in training order."""
@@ -109,7 +109,9 @@ class Trainer:
             return
         self.clock.zero_()
         self._set_horizon(stage)
-        self.world.reset(self.schedule[:, stage])
+        self.world.reset(self.method.stages(self.schedule, stage, self.spec.envs))
+        if stage and self.method.clears:
+            self.memory.clear()
         self.method.task_start(self.agent, self.memory, stage)
 
     def _set_horizon(self, stage: int) -> None:
@@ -158,7 +160,7 @@ class Trainer:
         spec = self.spec
         fallen = (1 - spec.epsilon) * (self.clock - spec.random_steps) / self.horizon
         epsilon = (1 - fallen).clamp(spec.epsilon, 1.0)
-        action = self.agent.act(self.world.obs, epsilon, self.world.context)
+        action = self.method.act(self.agent, self.world.obs, epsilon, self.world.context)
         self.action.copy_(action)
         self.clock += spec.envs
 
@@ -229,9 +231,12 @@ class Trainer:
         """Scores float64[L] on the current stage."""
         return self._score(policy, self.schedule[:, stage : stage + 1]).squeeze(1)
 
+    def _greedy(self, obs: Tensor, context: Tensor | None = None) -> Tensor:
+        return self.method.viewing(self.agent, obs, context)
+
     def _score(self, policy: Policy | None, stages: Tensor) -> Tensor:
         """Scores float64[L, M] of stages int64[L, M]; a learner whose score is not finite has failed."""
-        score = self.evaluator.score(policy or self.agent.greedy, stages).cpu()
+        score = self.evaluator.score(policy or self._greedy, stages).cpu()
         for lane, column in (~torch.isfinite(score) & ~self.failed[:, None]).nonzero().tolist():
             what = f"score: wanted a finite number, got {float(score[lane, column])}"
             stage = int(stages[lane, column])
@@ -286,9 +291,10 @@ def interact(trainer: Trainer, stage: int) -> Iterator[Progress]:
     """Step all environments until the stage is complete."""
     group, envs = trainer.group, trainer.spec.envs
     begun, total = group.begins(stage), group.steps
-    late = 0 if trainer.suite.capturable else envs  # steps that are not stored yet when the updates are made
+    missing = 0 if trainer.suite.capturable else envs  # steps that are not stored yet when the updates are made
+    missing += begun if trainer.method.clears else 0
     for step in range(trainer.step, group.stage_steps[stage] // envs):
         done = begun + (step + 1) * envs
-        trainer.advance(updates_due(trainer.spec, done - late))
+        trainer.advance(updates_due(trainer.spec, done - missing))
         trainer.step = step + 1
         yield Progress(stage, done, total)

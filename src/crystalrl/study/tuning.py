@@ -10,7 +10,8 @@
     method_params.strength = { low = 1.0, high = 1e5, log = true }
     agent_params.learning_rate = [3e-4, 1e-3]
 
-Trials are drawn a few at a time and trained together, as lanes. `trials.json` in the results folder holds all of them;
+Trials are drawn `at_once` (4) at a time and trained together, as lanes. In a study, the seeds are its tuning seeds, and
+rows without a search are not tuned. `trials.json` in the results folder holds all of them;
 started again, tuning continues from there.
 """
 
@@ -25,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from crystalrl.study.analysis import measure
-from crystalrl.study.definition import Table, table_from
+from crystalrl.study.definition import Table, study_values, table_from
 from crystalrl.study.plan import plan, stage_tasks
 from crystalrl.study.run import Scored, run
 from crystalrl.study.spec import SECTIONS, RunSpec, parse_seeds, read_toml, unknown
@@ -35,7 +36,7 @@ from crystalrl.suites.workers import Incident
 FIRST_SEED = 1000
 """Seeds below this are for reports."""
 AT_ONCE = 4
-"""Trials that are drawn and trained together."""
+"""Trials that are drawn and trained together, unless the file says otherwise."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,14 @@ class Search:
     spaces: Mapping[str, Mapping[str, Any]]
     """Row → `section.name` → {low, high, log} or a list."""
     trials: int
+    at_once: int = AT_ONCE
+    """Trials that are drawn and trained together."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.trials, int) or self.trials < 1:
-            raise ValueError(f"trials: wanted a whole number ≥ 1, got {self.trials!r}")
+        for name in ("trials", "at_once"):
+            number = getattr(self, name)
+            if not isinstance(number, int) or number < 1:
+                raise ValueError(f"{name}: wanted a whole number ≥ 1, got {number!r}")
         for name, spec in self.table.rows.items():
             reported = sorted(seed for seed in spec.seeds if seed < FIRST_SEED)
             if reported:
@@ -80,13 +85,47 @@ def load_search(path: Path) -> Search:
     if not path.is_file():
         raise ValueError(f"tune: no file {path}")
     values = read_toml(path)
-    trials, spaces, seeds = (values.pop(name, None) for name in ("trials", "search", "seeds"))
+    trials, spaces, at_once, seeds = (values.pop(name, None) for name in ("trials", "search", "at_once", "seeds"))
     for row in (values.get("defaults", {}), *values.get("rows", {}).values()):
         if "seeds" in row:
             raise ValueError("seeds: wanted once, at the top, the same for every row")
     values["defaults"] = {**values.get("defaults", {}), "seeds": list(parse_seeds(seeds if seeds is not None else ()))}
     flat = {row: _flat(row, given) for row, given in (spaces or {}).items()}
-    return Search(table_from(values), flat, trials if trials is not None else 20)
+    return _search(table_from(values), flat, trials, at_once)
+
+
+def _search(table: Table, spaces: Mapping[str, Any], trials: int | None, at_once: int | None) -> Search:
+    return Search(table, spaces, 20 if trials is None else trials, AT_ONCE if at_once is None else at_once)
+
+
+def study_searches(name: str) -> dict[str, Search]:
+    """The searches of a study, by table: the rows that have one, on the table's tuning seeds."""
+    found = {}
+    for key, values in study_values(name).items():
+        spaces = {row: _flat(row, given) for row, given in values.get("search", {}).items()}
+        table = table_from(values)
+        for row in spaces:
+            if row not in table.rows:
+                raise ValueError(unknown("search", row, set(table.rows)))
+        rows = {row: replace(table.rows[row], seeds=table.tuning_seeds) for row in spaces}
+        if rows:
+            own = Table(table.title, rows, table.objective)
+            found[key] = _search(own, spaces, values.get("trials"), values.get("at_once"))
+    if not found:
+        raise ValueError(f"tune: wanted a study with [search.ROW], got {name} without")
+    return found
+
+
+def with_best(table: Table, folder: Path) -> Table:
+    """The table, each row that has trials in a folder with the settings of its best one."""
+    path = folder / "trials.json"
+    if not path.is_file():
+        raise ValueError(f"tuned: wanted trials.json in {folder}, got none: run `crystalrl tune` first")
+    trials = [Trial(**trial) for trial in json.loads(path.read_text())["trials"]]
+    rows = dict(table.rows)
+    for name in dict.fromkeys(trial.row for trial in trials if trial.row in rows):
+        rows[name] = changed(rows[name], best([trial for trial in trials if trial.row == name]).settings)
+    return replace(table, rows=rows)
 
 
 def _flat(row: str, given: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -100,8 +139,8 @@ def tune(search: Search, folder: Path, device: str) -> Iterator[Trial]:
     """Run all trials that are not stored yet, row by row; yields each trial once it is stored."""
     kept = Trials(folder, search)
     for name in search.table.rows:
-        for first in range(len(kept.of(name)), search.trials, AT_ONCE):
-            count = min(AT_ONCE, search.trials - first)
+        for first in range(len(kept.of(name)), search.trials, search.at_once):
+            count = min(search.at_once, search.trials - first)
             found = _run_trials(search, name, kept.of(name), count, device)
             kept.add(found)
             yield from found

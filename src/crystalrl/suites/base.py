@@ -10,7 +10,7 @@ from torch import Tensor
 
 from crystalrl.random import Streams
 from crystalrl.suites.workers import Incident
-from crystalrl.types import Transition
+from crystalrl.types import GoalSpace, Transition
 
 Policy = Callable[[Tensor, Tensor | None], Tensor]
 """Observations [L, E, …] and task ids int32[L, E] (None: hidden) → actions int64[L, E], or [L, E, A] in [−1, 1]."""
@@ -70,6 +70,10 @@ class Suite(Protocol):
     def stack(self) -> int | None:
         """Frames in an observation, along its first axis, each of which the memory stores once; None: there are
         none."""
+
+    @property
+    def goal_space(self) -> GoalSpace | None:
+        """Where observations show goals, and the rewards for any goal; None if they show none."""
 
     @property
     def capturable(self) -> bool:

@@ -44,6 +44,7 @@ class Drift:
 
     capturable = True
     stack = None
+    goal_space = None
     obs_dtype = torch.float32
     stage_dtype = torch.float64
     action = len(MOVES)

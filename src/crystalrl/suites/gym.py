@@ -34,6 +34,7 @@ class GymSuite:
     """
 
     capturable = False
+    goal_space = None
 
     def __init__(
         self,

@@ -6,6 +6,7 @@
                    mirrors with probability ½.
 `…-N-redefined`    then tasks 1 and 2 are redefined: same id, same meaning of the actions, another goal.
 `…-N-hidden`       no id: every task has three landmarks, and the observation shows where they are.
+`…-N-goals`        the observation ends with the goal, for hindsight experience replay.
 
 Each lane has its own tasks, drawn from its seed. `crystalrl.suites.square` defines a step, the reward and the score.
 """
@@ -19,7 +20,8 @@ from torch import Tensor
 
 from crystalrl.random import Stream, Streams
 from crystalrl.suites.moves import MAPPING_DRAWS, Permuted, Turned, of_stage
-from crystalrl.suites.square import MARGIN, SquareEvaluator, SquareName, SquareWorld
+from crystalrl.suites.square import MARGIN, SquareEvaluator, SquareName, SquareWorld, reward_at
+from crystalrl.types import GoalSpace
 
 LANDMARKS = 3
 DRAWS = 2 + MAPPING_DRAWS + 2 * LANDMARKS
@@ -39,7 +41,9 @@ class Nav:
         self.name, self.seeds, self.device = SquareName.parse(name), list(seeds), torch.device(device)
         self.tasks = self.name.tasks
         self.context = self.name.kind != "hidden"
-        self.obs = (2 + (self.name.count if self.context else 2 * LANDMARKS),)
+        self.shows_goal = self.name.kind == "goals"
+        self.obs = (2 + (self.name.count if self.context else 2 * LANDMARKS) + 2 * self.shows_goal,)
+        self.goal_space = GoalSpace(slice(0, 2), slice(-2, None), _reward) if self.shows_goal else None
         number = torch.arange(len(self.tasks) * DRAWS, device=self.device).expand(len(self.seeds), -1)
         drawn = Streams(self.seeds, self.device).at(Stream.ENVIRONMENT, number).unflatten(1, (-1, DRAWS))
         self.goal = (MARGIN + (1 - 2 * MARGIN) * drawn[..., :2]).to(torch.float32)
@@ -68,9 +72,15 @@ class Nav:
         return self.mapping(stage, action)
 
     def signs(self, stage: Tensor) -> Tensor:
-        """One-hot ids, or landmarks in [−2, 2], [L, E, D − 2]."""
-        return self.sign[stage] if self.context else 4 * of_stage(self.landmark, stage) - 2
+        """One-hot ids, or landmarks in [−2, 2], then the goal, if it is shown, [L, E, D − 2]."""
+        signs = self.sign[stage] if self.context else 4 * of_stage(self.landmark, stage) - 2
+        return torch.cat([signs, 4 * self.goals(stage) - 2], dim=-1) if self.shows_goal else signs
 
     def ids_of(self, stage: Tensor) -> Tensor | None:
         """Task ids int32[L, E]; None if they are hidden."""
         return self.ids[stage] if self.context else None
+
+
+def _reward(achieved: Tensor, desired: Tensor) -> tuple[Tensor, Tensor]:
+    """Rewards and endings for positions and goals as observations show them, in [−2, 2]²."""
+    return reward_at((achieved + 2) / 4, (desired + 2) / 4)

@@ -30,7 +30,7 @@ MARGIN = 0.1
 
 @dataclass(frozen=True)
 class SquareName:
-    """The parts of a name: nav-N or reach-N, followed by -redefined, -hidden or nothing, or drift-N."""
+    """The parts of a name: nav-N or reach-N, followed by -redefined, -hidden, -goals or nothing, or drift-N."""
 
     family: str
     count: int
@@ -38,9 +38,9 @@ class SquareName:
 
     @classmethod
     def parse(cls, name: str) -> SquareName:
-        match = re.fullmatch(r"(?:(nav|reach)-([1-9]\d*)(?:-(redefined|hidden))?)|(?:(drift)-([1-9]\d*))", name)
+        match = re.fullmatch(r"(?:(nav|reach)-([1-9]\d*)(?:-(redefined|hidden|goals))?)|(?:(drift)-([1-9]\d*))", name)
         if match is None:
-            wanted = "nav-N, reach-N (each also with -redefined or -hidden) or drift-N"
+            wanted = "nav-N, reach-N (each also with -redefined, -hidden or -goals) or drift-N"
             raise ValueError(f"suite: wanted {wanted}, got {name!r}")
         family, count, kind = match[1] or match[4], int(match[2] or match[5]), match[3] or ""
         if kind == "redefined" and count < 2:
@@ -81,6 +81,12 @@ class SquareTasks(Protocol):
         """Task ids int32[L, E]; None if they are hidden."""
 
 
+def reward_at(position: Tensor, goal: Tensor) -> tuple[Tensor, Tensor]:
+    """Rewards float32[…] at positions […, 2] with goals […, 2], and whether the goal is reached, bool[…]."""
+    reached = (position - goal).square().sum(-1) < RADIUS**2
+    return reached.to(torch.float32) - COST, reached
+
+
 class SquareWorld:
     """E environments per lane. Invariant: positions lie in the unit square, ages below the horizon.
 
@@ -108,13 +114,12 @@ class SquareWorld:
         """Take actions int64[L, E] or [L, E, 2]; environments whose episode ended are reset."""
         before = self.obs.clone()
         arrived = self._moved(action)
-        reached = (arrived - self.tasks.goals(self.stage)).square().sum(-1) < RADIUS**2
+        reward, reached = reward_at(arrived, self.tasks.goals(self.stage))
         self.age += 1
         if self.pace:
             self.stage += self.pace
         late = (self.age >= HORIZON) & ~reached
         after, ended = self._look(arrived), reached | late
-        reward = reached.to(torch.float32) - COST
         self.age.mul_(~ended)
         self.position.copy_(torch.where(ended[..., None], self._starts(), arrived))
         self.obs.copy_(self._look(self.position))
