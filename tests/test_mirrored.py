@@ -27,6 +27,7 @@ CROSSING = {
     "memory/test_defaults.py": "memories of every kind under another default dtype or device of torch",
     "memory/test_machines.py": "random operations on memories of every kind and on their twins",
     "memory/test_vector_environments.py": "from the steps of an environment to the batches of a memory",
+    "report/test_browser.py": "pages in a real browser",
     "test_benchmarks.py": "the scripts in benchmarks/",
     "test_docs.py": "the hand-written pages",
     "test_import.py": "importing the package as a whole",

@@ -276,9 +276,10 @@ cli/parsing.py
 cli/theory/
 cli/terminal.py
 cli/progress.py
+cli/pages.py
 cli/check_tasks.py
+cli/commands.py::_report
 study/tuning.py
-report/
 study/registry.py::presets
 study/execution.py::best_device
 study/execution.py::finish

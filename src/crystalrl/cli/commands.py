@@ -14,10 +14,12 @@ from rich.markup import escape
 from crystalrl.cli import theory
 from crystalrl.cli.check_tasks import check_tasks
 from crystalrl.cli.errors import RunError
+from crystalrl.cli.pages import draw_figure, show_report
 from crystalrl.cli.parsing import parsed, take_sections
 from crystalrl.cli.progress import ProgressDisplay
-from crystalrl.cli.terminal import draw_figure, show_forecast, show_report, show_tuning
+from crystalrl.cli.terminal import show_forecast, show_tuning
 from crystalrl.report import markdown
+from crystalrl.report.export import Format
 from crystalrl.study import registry
 from crystalrl.study.definition import Table, load_study, pick, study_names, table_from
 from crystalrl.study.execution import Execution, best_device
@@ -86,14 +88,19 @@ class Tune:
 
 @dataclass(frozen=True)
 class Report:
-    """Render stored results: tables in the terminal, everything in report.html.
+    """Render stored results: tables in the terminal, everything in one self-contained page, report.html.
 
-    Parts that were stored without pyarrow (.npz) are converted to parquet.
+    Several studies are also shown side by side. Parts that were stored without pyarrow (.npz) are converted to parquet.
     """
 
-    folder: tyro.conf.Positional[Path]
+    folders: tyro.conf.Positional[tuple[Path, ...]]
+    """Folders of results, or folders that contain some."""
+    out: Path = Path("")
+    """File to write, or folder for csv, png and svg; empty: in the folder of results."""
+    format: Format = "html"
+    """html: a page; md, tex: tables; csv: data of all charts and tables; png, svg: all charts."""
     docs: Path = Path("")
-    """Also write the tables of all results below the folder to this markdown file."""
+    """Also write the tables of all results below the first folder to this markdown file."""
     figure: Path = Path("")
     """Also draw the average performance of all rows to this .svg file; for a single results folder."""
 
@@ -165,17 +172,25 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
         case Tune(file, out, device):
             folder = out if out.name else Path("runs") / file.stem
             show_tuning(load_search(file), folder, device or best_device(), console)
-        case Report(folder, docs, figure):
-            show_report(folder, console)
-            if docs.name:
-                written = f"crystalrl report {folder} --docs {docs}"
-                console.print(f"Tables: {markdown.write_page(scored_folders(folder), docs, written)}", highlight=False)
-            if figure.name:
-                draw_figure(folder, figure, console)
+        case Report():
+            _report(command, console)
         case List():
             _list(console)
         case Demo(out):
             _demo(out, console)
+
+
+def _report(command: Report, console: Console) -> None:
+    if not command.folders:
+        raise ValueError("folders: wanted at least one folder of results, got none")
+    show_report(command.folders, console, command.format, command.out if command.out.name else None)
+    first = command.folders[0]
+    if command.docs.name:
+        written = f"crystalrl report {first} --docs {command.docs}"
+        path = markdown.write_page(scored_folders(first), command.docs, written)
+        console.print(f"Tables: {path}", highlight=False)
+    if command.figure.name:
+        draw_figure(first, command.figure, console)
 
 
 def _own_tasks(given: RunFields, tasks: Path) -> dict[str, Any]:
@@ -194,7 +209,7 @@ def _run_tables(tables: Mapping[Path, Table], execution: Execution, console: Con
             with ProgressDisplay(groups, console) as display:
                 _train(groups, stores[folder], execution, display)
             if any(stores[folder].has(group.key) for group in groups):
-                show_report(folder, console)
+                show_report([folder], console)
     except (ValueError, OSError):  # nothing of these tables was trained: a corrected command may use their folders
         for store in stores.values():
             store.remove_if_new()

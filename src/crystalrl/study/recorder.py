@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,13 @@ class Recorder:
         self.lane = {name: np.array([[getattr(lane, name)] for lane in lanes]) for name in ("cell", "method", "seed")}
         self.stages = np.array([lane.stages for lane in lanes])
         self.nbytes = np.nan
+        self._begun = monotonic()
         self.rows: dict[str, list[dict[str, NDArray[Any]]]] = {table: [] for table in TABLES}
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock time of the run so far, without the time for which it was interrupted."""
+        return monotonic() - self._begun
 
     def record(self, event: Event) -> None:
         """Add the rows of an event."""
@@ -84,12 +91,13 @@ class Recorder:
                     known, column = np.unique(column.astype(str), return_inverse=True)
                     names[f"{table}.{name}"] = known.tolist()
                 tensors[f"{table}.{name}"] = torch.from_numpy(np.ascontiguousarray(column))
-        header = {"names": names, "columns": list(tensors), "nbytes": self.nbytes}
+        header = {"names": names, "columns": list(tensors), "nbytes": self.nbytes, "seconds": self.seconds}
         return {**header, "failures": [asdict(incident) for incident in self.failures.values()]}, tensors
 
     def load(self, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Continue from what `state` returned."""
         self.nbytes = header["nbytes"]
+        self._begun = monotonic() - header.get("seconds", 0.0)
         self.failures = {given["lane"]: Incident(**given) for given in header.get("failures", ())}
         self.rows = {table: [] for table in TABLES}
         for full in header["columns"]:

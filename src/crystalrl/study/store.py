@@ -123,18 +123,28 @@ class Store:
             write_part(place / f"part-{key}", arrays[table])
 
 
-def read(folder: str | os.PathLike[str], table: str) -> Arrays:
-    """All parts of a table: column name → array; NaN if a part lacks a column."""
-    keys = _parts(folder, "scores")
+def read(folder: str | os.PathLike[str], table: str, problems: list[str] | None = None) -> Arrays:
+    """All parts of a table: column name → array; NaN if a part lacks a column.
+
+    problems: list to which the errors of unreadable parts are added, which are left out; None: they are raised.
+    """
+    keys = _parts(folder, "scores", problems)
     if not keys:
         raise FileNotFoundError(f"{folder}: wanted results of a study, found none")
-    parts = _parts(folder, table)
+    parts = keys if table == "scores" else _parts(folder, table, problems)
     held, loaded = _Holders(), []
     for key, finished in keys.items():
-        if key not in parts:
-            raise FileNotFoundError(f"{_place(folder, table)}: wanted a part for {finished}, found none")
-        loaded.append(_read(table, parts[key]))
-        held.add(parts[key], loaded[-1])
+        try:
+            if key not in parts:
+                raise FileNotFoundError(f"{_place(folder, table)}: wanted a part for {finished}, found none")
+            part = _read(table, parts[key])
+            held.add(parts[key], part)
+        except (ValueError, OSError) as error:
+            if problems is None:
+                raise
+            problems.append(str(error))
+        else:
+            loaded.append(part)
     names = dict.fromkeys(name for columns in loaded for name in columns)
     return {name: np.concatenate([_column(columns, name) for columns in loaded]) for name in names}
 
@@ -209,15 +219,21 @@ def _place(folder: str | os.PathLike[str], table: str) -> Path:
     return Path(folder) / f"{table}.parquet"
 
 
-def _parts(folder: str | os.PathLike[str], table: str) -> dict[str, Path]:
-    """Key → file of every part, in order. A run in both formats counts once, if the contents are equal."""
+def _parts(folder: str | os.PathLike[str], table: str, problems: list[str] | None = None) -> dict[str, Path]:
+    """Key → file of every part, in order. A run in both formats counts once, if the contents are equal; `problems` as
+    in `read`.
+    """
     found: dict[str, Path] = {}
     place = _place(folder, table)
     for path in sorted(place.iterdir()) if place.is_dir() else []:
         if path.name.startswith("."):
             continue
         if path.suffix not in SUFFIXES or not path.name.startswith("part-"):
-            raise ValueError(f"{path}: wanted nothing but parts such as part-KEY.parquet in {place}, got this file")
+            said = f"{path}: wanted nothing but parts such as part-KEY.parquet in {place}, got this file"
+            if problems is None:
+                raise ValueError(said)
+            problems.append(said)
+            continue
         key = path.stem.removeprefix("part-")
         if key in found and not same(_read(table, found[key]), _read(table, path)):
             raise ValueError(f"{path}: wanted the same as in {found[key].name}, got other contents")
