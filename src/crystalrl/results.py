@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crystalrl.packages import require
-from crystalrl.study.store import TABLES, read, result_folders
+from crystalrl.study.schema import TABLES
+from crystalrl.study.store import read, result_folders
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -14,18 +14,17 @@ from rich.markup import escape
 from crystalrl.cli import theory
 from crystalrl.cli.check_tasks import check_tasks
 from crystalrl.cli.errors import RunError
-from crystalrl.cli.pages import draw_figure, show_report
+from crystalrl.cli.pages import report_command, show_report
 from crystalrl.cli.parsing import parsed, take_sections
 from crystalrl.cli.progress import ProgressDisplay
 from crystalrl.cli.terminal import show_forecast, show_tuning
-from crystalrl.report import markdown
 from crystalrl.report.export import Format
 from crystalrl.study import registry
 from crystalrl.study.definition import Table, load_study, pick, study_names, table_from
 from crystalrl.study.execution import Execution, best_device
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.spec import RunFields, RunSpec, read_toml
-from crystalrl.study.store import Store, result_folders, scored_folders
+from crystalrl.study.store import Store, result_folders
 from crystalrl.study.task_files import load_tasks
 from crystalrl.study.tuning import load_search
 
@@ -172,25 +171,12 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
         case Tune(file, out, device):
             folder = out if out.name else Path("runs") / file.stem
             show_tuning(load_search(file), folder, device or best_device(), console)
-        case Report():
-            _report(command, console)
+        case Report(folders, out, form, docs, figure):
+            report_command(folders, console, form, out, docs, figure)
         case List():
             _list(console)
         case Demo(out):
             _demo(out, console)
-
-
-def _report(command: Report, console: Console) -> None:
-    if not command.folders:
-        raise ValueError("folders: wanted at least one folder of results, got none")
-    show_report(command.folders, console, command.format, command.out if command.out.name else None)
-    first = command.folders[0]
-    if command.docs.name:
-        written = f"crystalrl report {first} --docs {command.docs}"
-        path = markdown.write_page(scored_folders(first), command.docs, written)
-        console.print(f"Tables: {path}", highlight=False)
-    if command.figure.name:
-        draw_figure(first, command.figure, console)
 
 
 def _own_tasks(given: RunFields, tasks: Path) -> dict[str, Any]:

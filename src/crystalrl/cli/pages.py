@@ -10,13 +10,27 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from crystalrl.report import static
+from crystalrl.report import markdown, static
 from crystalrl.report.export import Format, export
 from crystalrl.report.study_charts import average
 from crystalrl.report.study_page import Source, source, write_report
 from crystalrl.report.terminal import print_results
 from crystalrl.study.analysis import load_results
 from crystalrl.study.store import as_parquet, scored_folders
+
+
+def report_command(
+    folders: Sequence[Path], console: Console, form: Format, out: Path, docs: Path, figure: Path
+) -> None:
+    """`crystalrl report`; out, docs and figure may be empty."""
+    if not folders:
+        raise ValueError("folders: wanted at least one folder of results, got none")
+    show_report(folders, console, form, out if out.name else None)
+    if docs.name:
+        command = f"crystalrl report {folders[0]} --docs {docs}"
+        console.print(f"Tables: {markdown.write_page(scored_folders(folders[0]), docs, command)}", highlight=False)
+    if figure.name:
+        draw_figure(folders[0], figure, console)
 
 
 def show_report(folders: Sequence[Path], console: Console, form: Format = "html", out: Path | None = None) -> None:

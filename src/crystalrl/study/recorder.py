@@ -12,9 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from crystalrl.study.contents import Contents
+from crystalrl.study.details import contents_rows, followed_rows, histogram_rows
 from crystalrl.study.plan import Group
 from crystalrl.study.run import Built, Consolidated, Curve, Event, Scored
-from crystalrl.study.store import TABLES, Failed
+from crystalrl.study.schema import ALL, TABLES
+from crystalrl.study.store import Failed
 from crystalrl.suites.workers import Incident
 
 
@@ -25,14 +28,15 @@ class Recorder:
     """
 
     def __init__(self, group: Group) -> None:
-        self.lanes = lanes = group.lanes
+        self.group, self.lanes = group, group.lanes
+        lanes = group.lanes
         self.failures: dict[int, Incident] = {}
         """Lane → the incident that ended it."""
         self.lane = {name: np.array([[getattr(lane, name)] for lane in lanes]) for name in ("cell", "method", "seed")}
         self.stages = np.array([lane.stages for lane in lanes])
         self.nbytes = np.nan
         self._begun = monotonic()
-        self.rows: dict[str, list[dict[str, NDArray[Any]]]] = {table: [] for table in TABLES}
+        self.rows: dict[str, list[dict[str, NDArray[Any]]]] = {table: [] for table in ALL}
 
     @property
     def seconds(self) -> float:
@@ -54,6 +58,10 @@ class Recorder:
             self._add("memory", step=event.done, task=self._task(event.stage), nbytes=self.nbytes, **values)
             due = self.rows["memory"][-1]["evaluated"] > 0  # lanes may consolidate at different times
             self.rows["memory"][-1] = {name: column[due] for name, column in self.rows["memory"][-1].items()}
+            self._details("histograms", histogram_rows(self.group, event))
+            self._details("followed", followed_rows(self.group, event))
+        elif isinstance(event, Contents):
+            self._details("contents", contents_rows(self.group, event))
         elif isinstance(event, Incident) and event.fatal:
             self.failures.setdefault(event.lane, event)
 
@@ -64,7 +72,8 @@ class Recorder:
         """
         if len(self.failures) == len(self.lanes):
             return {}
-        joined = {table: _joined(rows, [*TABLES[table]]) for table, rows in self.rows.items()}
+        known = {table: rows for table, rows in self.rows.items() if rows or table in TABLES}
+        joined = {table: _joined(rows, [*ALL[table]]) for table, rows in known.items()}
         return {table: self._without_failed(columns) for table, columns in joined.items()}
 
     def _without_failed(self, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -86,7 +95,7 @@ class Recorder:
         names: dict[str, list[str]] = {}
         tensors: dict[str, Tensor] = {}
         for table, rows in self.rows.items():
-            for name, column in _joined(rows, [*TABLES[table]]).items() if rows else ():
+            for name, column in _joined(rows, [*ALL[table]]).items() if rows else ():
                 if column.dtype.kind in "UO":
                     known, column = np.unique(column.astype(str), return_inverse=True)
                     names[f"{table}.{name}"] = known.tolist()
@@ -99,7 +108,7 @@ class Recorder:
         self.nbytes = header["nbytes"]
         self._begun = monotonic() - header.get("seconds", 0.0)
         self.failures = {given["lane"]: Incident(**given) for given in header.get("failures", ())}
-        self.rows = {table: [] for table in TABLES}
+        self.rows = {table: [] for table in ALL}
         for full in header["columns"]:
             (table, _, name), column = full.partition("."), tensors[full].numpy()
             if full in header["names"]:
@@ -107,6 +116,10 @@ class Recorder:
             if not self.rows[table]:
                 self.rows[table].append({})
             self.rows[table][0][name] = column
+
+    def _details(self, table: str, rows: Mapping[str, NDArray[Any]]) -> None:
+        if rows:
+            self.rows[table].append(dict(rows))
 
     def _task(self, stage: int) -> NDArray[Any]:
         return self.stages[:, stage : stage + 1]

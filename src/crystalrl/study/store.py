@@ -5,7 +5,9 @@
     scores.parquet/part-KEY.parquet    cell, method, seed, after, task, score: the learning matrix
     curves.parquet/part-KEY.parquet    cell, method, seed, task, step, score: on the current task
     memory.parquet/part-KEY.parquet    cell, method, seed, step, task, nbytes and the report of each consolidation
+    runs/KEY.json                      time, machine, commit and versions of a run; see `provenance`
 
+Memories with phases also have histograms.parquet, followed.parquet and contents.parquet: see `DETAILS`.
 Tasks and seeds count from 0. All parts of a table have the same columns, so `pandas.read_parquet("scores.parquet")`
 reads a whole table; `crystalrl.results.load` reads all tables. Every lane-batched run adds
 one part to each table, the scores last: a run is complete once its scores are stored, so an interrupted study continues
@@ -29,18 +31,9 @@ import torch
 
 from crystalrl._version import __version__
 from crystalrl.memory.crystal.report import NAMES
+from crystalrl.study.schema import ALL, TABLES
 from crystalrl.study.spec import read_toml
 from crystalrl.study.table_files import SUFFIXES, Arrays, has_parquet, packed, read_part, same, write_part, write_whole
-
-_LANE = {"cell": "s", "method": "s", "seed": "i"}
-TABLES = {
-    "memory": {**_LANE, "step": "i", "task": "i", "nbytes": "f"},
-    "curves": {**_LANE, "task": "i", "step": "i", "score": "f"},
-    "scores": {**_LANE, "after": "i", "task": "i", "score": "f"},
-}
-"""Columns of each table, in writing order: s text, i integer, f float. The memory table also has a float column for
-each name in a consolidation's report, NaN where a memory reports nothing.
-"""
 
 Columns = Mapping[str, Any]
 Failed = dict[str, Any]
@@ -108,14 +101,15 @@ class Store:
 
     def write(self, key: str, tables: Mapping[str, Columns], device: str) -> None:
         """Store all tables of one run. If it is already stored, the scores must be equal."""
-        arrays = {table: packed(_complete(table, tables[table]), kinds) for table, kinds in TABLES.items()}
+        given = {table: kinds for table, kinds in ALL.items() if table in TABLES or len(tables.get(table, {}))}
+        arrays = {table: packed(_complete(table, tables[table]), kinds) for table, kinds in given.items()}
         if self.has(key):
             path = _parts(self.folder, "scores")[key]
             if not same(_read("scores", path), arrays["scores"]):
                 raise ValueError(f"{path}: wanted the same scores as those of this run, got others")
             return
         note_versions(self.folder / "versions.json", versions(device))
-        for table in TABLES:
+        for table in given:
             place = _place(self.folder, table)
             place.mkdir(exist_ok=True)
             for suffix in SUFFIXES:  # left by an interrupted run
@@ -145,18 +139,34 @@ def read(folder: str | os.PathLike[str], table: str, problems: list[str] | None 
             problems.append(str(error))
         else:
             loaded.append(part)
-    names = dict.fromkeys(name for columns in loaded for name in columns)
-    return {name: np.concatenate([_column(columns, name) for columns in loaded]) for name in names}
+    return joined(loaded)
+
+
+def read_details(folder: str | os.PathLike[str], table: str, problems: list[str]) -> Arrays:
+    """A table of `DETAILS`: all its readable parts of finished runs; empty if there are none, as in older results."""
+    loaded, finished = [], _parts(folder, "scores", problems)
+    for key, path in _parts(folder, table, problems).items():
+        try:
+            loaded += [_read(table, path)] if key in finished else []
+        except ValueError as error:
+            problems.append(str(error))
+    return joined(loaded)
+
+
+def joined(parts: Sequence[Columns]) -> Arrays:
+    """Parts of a table one below the other; NaN where a part lacks a column."""
+    names = dict.fromkeys(name for columns in parts for name in columns)
+    return {name: np.concatenate([_column(columns, name) for columns in parts]) for name in names}
 
 
 def as_parquet(folder: str | os.PathLike[str]) -> int:
     """Convert all .npz parts to parquet and return their number; 0 without pyarrow. Then all parts have one schema."""
     if not has_parquet():
         return 0
-    found = [(table, path) for table in TABLES for path in sorted(_place(folder, table).glob("part-*.npz"))]
+    found = [(table, path) for table in ALL for path in sorted(_place(folder, table).glob("part-*.npz"))]
     for table, path in found:
         _parts(folder, table)  # refuses a parquet part of the same run with other contents
-        write_part(path.with_suffix(""), packed(_complete(table, _read(table, path)), TABLES[table]))
+        write_part(path.with_suffix(""), packed(_complete(table, _read(table, path)), ALL[table]))
         path.unlink()
     _unify(folder, "memory")
     return len(found)
@@ -173,7 +183,7 @@ def _unify(folder: str | os.PathLike[str], table: str) -> None:
 
 def _complete(table: str, columns: Columns) -> dict[str, Any]:
     """The columns of a part and, in the memory table, NaN for what its memory does not report; in a fixed order."""
-    first = [*TABLES[table], *(NAMES if table == "memory" else ())]
+    first = [*ALL[table], *(NAMES if table == "memory" else ())]
     return {name: _column(columns, name) for name in dict.fromkeys([*first, *columns])}
 
 
@@ -242,7 +252,7 @@ def _parts(folder: str | os.PathLike[str], table: str, problems: list[str] | Non
 
 
 def _read(table: str, path: Path) -> Arrays:
-    return read_part(path, TABLES[table], more=table == "memory")
+    return read_part(path, ALL[table], more=table in ("memory", "contents"))
 
 
 def _column(columns: Columns, name: str) -> Any:
