@@ -279,6 +279,7 @@ cli/theory/
 cli/terminal.py
 cli/progress.py
 cli/pages.py
+cli/inspection.py
 cli/check_tasks.py
 study/tuning.py
 study/registry.py::presets

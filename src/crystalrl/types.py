@@ -116,8 +116,8 @@ class Memory(Protocol):
 
     def consolidate(self, evaluate: Evaluate) -> Any: ...
     def inspected(self, lane: int, most: int) -> dict[str, Any]:
-        """At most so many stored experiences of a lane with their states, evenly spaced over the slots; see
-        `CrystalMemory.experiences`. Empty for memories whose experiences have no state.
+        """At most so many stored experiences of a lane with their states, evenly spaced over the slots: as
+        `CrystalMemory.experiences`, and `anchors` by name. Empty for memories whose experiences have no state.
         """
 
     def end_episode(self, ended: ArrayLike | None = None, episode_return: ArrayLike | None = None) -> Tensor: ...

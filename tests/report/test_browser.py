@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from crystalrl import CrystalMemory, Transition
+from crystalrl.report.inspect_page import inspection_page
 from crystalrl.report.study_page import write_report
+from crystalrl.study.inspection import inspect_memory, inspect_run
 from tests.made_up_results import write_results
 from tests.report.browser import browser, opened, scrolled
 
@@ -132,3 +137,47 @@ def test_hostile_names_run_no_code(chromium: Any, tmp_path: Path) -> None:
     with opened(chromium, path) as page:
         assert page.locator("h1").inner_text() == "<img src=x onerror=document.title=1></script><b>x"
         assert page.locator("img").count() == 0
+
+
+@pytest.fixture
+def _without_umap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """umap-learn compiles for many seconds."""
+    monkeypatch.setitem(sys.modules, "umap", None)
+
+
+@pytest.mark.usefixtures("_without_umap")
+def test_a_click_on_a_point_shows_the_experience_as_a_frame(chromium: Any, tmp_path: Path) -> None:
+    memory = CrystalMemory(32, obs=(8, 8), obs_dtype=torch.uint8, action=2, seed=0)
+    for step in range(30):
+        frame = torch.full((8, 8), 8 * step, dtype=torch.uint8)
+        memory.add(Transition(frame, step % 2, float(step), frame, False, False))
+    memory.save(tmp_path / "memory.safetensors")
+    path = tmp_path / "inspect.html"
+    path.write_text(inspection_page([inspect_memory(tmp_path / "memory.safetensors")], "file"))
+    with opened(chromium, path) as page:
+        chart = figure(page, "Map of the experiences: PCA")
+        assert chart.locator("circle:not(.hidden)").count() == 30
+        chart.locator("circle").first.hover()
+        chart.locator("circle").first.click()
+        assert chart.locator(".detail").inner_text().startswith("Experience 0")
+        assert chart.locator(".detail img").evaluate("one => one.naturalWidth") == 8
+        chart.locator("[data-colour]").select_option("reward")
+        assert chart.locator(".scale").inner_text().split() == ["0", "29"]
+
+
+@pytest.mark.usefixtures("_without_umap")
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1400, "light")])
+def test_the_page_of_a_memory_fits_every_window(
+    chromium: Any, ran: Path, tmp_path: Path, width: int, scheme: str
+) -> None:
+    found, problems = inspect_run(ran)
+    path = tmp_path / "inspect.html"
+    path.write_text(inspection_page(found, "run", problems))
+    with opened(chromium, path, width=width, scheme=scheme) as page:
+        scrolled(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.locator("figure[data-chart]").count() == page.locator("figure:has(svg)").count()
+        flow = figure(page, "Flow between phases").locator("svg").first
+        flow.focus()
+        page.keyboard.press("ArrowRight")
+        assert "during task 1: liquid → glass: " in page.locator(".tip").inner_text()

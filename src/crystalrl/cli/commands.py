@@ -14,7 +14,8 @@ from rich.markup import escape
 from crystalrl.cli import theory
 from crystalrl.cli.check_tasks import check_tasks
 from crystalrl.cli.errors import RunError
-from crystalrl.cli.pages import report_command, show_report
+from crystalrl.cli.inspection import inspect_command
+from crystalrl.cli.pages import Wanted, report_command, show_report
 from crystalrl.cli.parsing import parsed, take_sections
 from crystalrl.cli.progress import ProgressDisplay
 from crystalrl.cli.terminal import show_forecast, show_tuning
@@ -98,10 +99,29 @@ class Report:
     """File to write, or folder for csv, png and svg; empty: in the folder of results."""
     format: Format = "html"
     """html: a page; md, tex: tables; csv: data of all charts and tables; png, svg: all charts."""
+    live: bool = False
+    """Serve the page on this machine only, and update it while runs proceed, until Ctrl-C."""
     docs: Path = Path("")
     """Also write the tables of all results below the first folder to this markdown file."""
     figure: Path = Path("")
     """Also draw the average performance of all rows to this .svg file; for a single results folder."""
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Look inside memories: those of a run (a folder of results), or the file of one (`memory.save`)."""
+
+    path: tyro.conf.Positional[Path]
+    out: Path = Path("")
+    """File to write, or folder for csv, png and svg; empty: inspect.html beside the results or the file."""
+    format: Format = "html"
+    """html: a page; md, tex: tables; csv: data of all charts; png, svg: all charts."""
+    live: bool = False
+    """Serve the page on this machine only, and update it while the run proceeds, until Ctrl-C."""
+    row: str = ""
+    """Only this row of a study; empty: all whose memory has phases."""
+    lane: int = 0
+    """Lane of a memory's file."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +149,7 @@ Command = (
     | Annotated[Resume, tyro.conf.subcommand("resume")]
     | Annotated[Tune, tyro.conf.subcommand("tune")]
     | Annotated[Report, tyro.conf.subcommand("report")]
+    | Annotated[Inspect, tyro.conf.subcommand("inspect")]
     | Annotated[List, tyro.conf.subcommand("list")]
     | Annotated[Theory, tyro.conf.subcommand("theory")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]
@@ -171,8 +192,10 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
         case Tune(file, out, device):
             folder = out if out.name else Path("runs") / file.stem
             show_tuning(load_search(file), folder, device or best_device(), console)
-        case Report(folders, out, form, docs, figure):
-            report_command(folders, console, form, out, docs, figure)
+        case Report(folders, out, form, live, docs, figure):
+            report_command(folders, console, Wanted(form, out if out.name else None, live), docs, figure)
+        case Inspect(path, out, form, live, row, lane):
+            inspect_command(path, console, Wanted(form, out if out.name else None, live), row, lane)
         case List():
             _list(console)
         case Demo(out):

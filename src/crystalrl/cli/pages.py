@@ -5,32 +5,52 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
+from crystalrl.cli.live import serve
 from crystalrl.report import markdown, static
 from crystalrl.report.export import Format, export
+from crystalrl.report.running import running
 from crystalrl.report.study_charts import average
-from crystalrl.report.study_page import Source, source, write_report
+from crystalrl.report.study_page import Source, page, source, write_report
 from crystalrl.report.terminal import print_results
 from crystalrl.study.analysis import load_results
 from crystalrl.study.store import as_parquet, scored_folders
 
 
-def report_command(
-    folders: Sequence[Path], console: Console, form: Format, out: Path, docs: Path, figure: Path
-) -> None:
-    """`crystalrl report`; out, docs and figure may be empty."""
+@dataclass(frozen=True)
+class Wanted:
+    """What to write, of the options that `report` and `inspect` share."""
+
+    form: Format = "html"
+    out: Path | None = None
+    """File, or folder for csv, png and svg; None: in the folder of results."""
+    live: bool = False
+
+
+def report_command(folders: Sequence[Path], console: Console, wanted: Wanted, docs: Path, figure: Path) -> None:
+    """`crystalrl report`; docs and figure may be empty."""
     if not folders:
         raise ValueError("folders: wanted at least one folder of results, got none")
-    show_report(folders, console, form, out if out.name else None)
+    if wanted.live:
+        serve(lambda address: live_page(folders, address), folders, console)
+        return
+    show_report(folders, console, wanted.form, wanted.out)
     if docs.name:
         command = f"crystalrl report {folders[0]} --docs {docs}"
         console.print(f"Tables: {markdown.write_page(scored_folders(folders[0]), docs, command)}", highlight=False)
     if figure.name:
         draw_figure(folders[0], figure, console)
+
+
+def live_page(folders: Sequence[Path], address: str) -> str:
+    """The page of results folders and of their unfinished runs; address: where it learns of changes."""
+    inner = [one for folder in folders for one in scored_folders(folder)]
+    return page([source(folder) for folder in inner], Path(inner[0]), address, running(inner))
 
 
 def show_report(folders: Sequence[Path], console: Console, form: Format = "html", out: Path | None = None) -> None:

@@ -91,6 +91,7 @@ def _lines(axis: Any, chart: Chart, data: Mapping[str, Any]) -> None:
         axis.fill_between(x, low, high, color=colour, alpha=0.14, linewidth=0)
     if (
         chart.options.get("free")
+        and not chart.options.get("linear")
         and len(data["x"])
         and np.min(data["x"]) > 0
         and np.ptp(data["x"]) > 19 * np.min(data["x"])

@@ -42,16 +42,28 @@ def contents_rows(group: Group, event: Contents) -> Rows:
     """The state of experiences, with their observations as columns v0, v1, …"""
     parts = []
     for lane, found in event.experiences.items():
-        names = ("number", "phase", "c", "utility", "error", "interference", "reward")
-        values = {name: found[name].cpu().numpy() for name in names}
-        values |= {"slot": found["index"].cpu().numpy(), "arrived": arrival(group, lane, values["number"])}
-        parts.append(_of(group, lane, event, {**values, **vectors(found["obs"].cpu().numpy())}))
+        values = states(found)
+        parts.append(_of(group, lane, event, {**values, "arrived": arrival(group, lane, values["number"])}))
     return _joined(parts)
 
 
-def vectors(obs: NDArray[Any]) -> dict[str, NDArray[np.float32]]:
-    """Observations [n, …] as columns; more than `WIDEST` numbers are projected at random, always in the same way."""
-    flat = obs.reshape(len(obs), -1).astype(np.float32)
+def states(found: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """What a memory returned as `inspected`, as columns of the contents table."""
+    names = ("number", "phase", "c", "utility", "error", "interference", "reward", "discount")
+    values = {name: found[name].cpu().numpy() for name in names} | {"slot": found["index"].cpu().numpy()}
+    value = np.full(len(values["c"]), np.nan, np.float32)
+    for anchor in list(found["anchors"].values())[-1:]:
+        value = anchor.flatten(1).amax(-1).cpu().numpy()
+    return {**values, "value": value, **vectors(found["obs"])}
+
+
+def vectors(obs: Any) -> dict[str, NDArray[np.float32]]:
+    """Observations [n, …], or several by key, as columns; more than `WIDEST` numbers are projected at random, always in
+    the same way.
+    """
+    given = list(obs.values()) if isinstance(obs, Mapping) else [obs]
+    arrays = [np.asarray(each.cpu() if hasattr(each, "cpu") else each, np.float32) for each in given]
+    flat = np.concatenate([array.reshape(len(array), -1) for array in arrays], axis=1)
     if flat.shape[1] > WIDEST:
         matrix = np.random.default_rng(0).standard_normal((flat.shape[1], WIDEST)) / np.sqrt(WIDEST)
         flat = (flat @ matrix.astype(np.float32)).astype(np.float32)

@@ -109,13 +109,8 @@ class Recorder:
         self._begun = monotonic() - header.get("seconds", 0.0)
         self.failures = {given["lane"]: Incident(**given) for given in header.get("failures", ())}
         self.rows = {table: [] for table in ALL}
-        for full in header["columns"]:
-            (table, _, name), column = full.partition("."), tensors[full].numpy()
-            if full in header["names"]:
-                column = np.array(header["names"][full])[column]
-            if not self.rows[table]:
-                self.rows[table].append({})
-            self.rows[table][0][name] = column
+        for table, columns in stored_columns(header, tensors).items():
+            self.rows[table].append(columns)
 
     def _details(self, table: str, rows: Mapping[str, NDArray[Any]]) -> None:
         if rows:
@@ -134,3 +129,14 @@ class Recorder:
 def _joined(rows: Sequence[Mapping[str, NDArray[Any]]], first: Sequence[str]) -> dict[str, NDArray[Any]]:
     names = dict.fromkeys([*first, *(name for row in rows for name in row)])
     return {name: np.concatenate([row.get(name, np.full(len(row["cell"]), np.nan)) for row in rows]) for name in names}
+
+
+def stored_columns(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, dict[str, NDArray[Any]]]:
+    """The columns of every table in what `Recorder.state` returned."""
+    tables: dict[str, dict[str, NDArray[Any]]] = {}
+    for full in header["columns"]:
+        (table, _, name), column = full.partition("."), tensors[full].numpy()
+        if full in header["names"]:
+            column = np.array(header["names"][full])[column]
+        tables.setdefault(table, {})[name] = column
+    return tables

@@ -19,11 +19,11 @@ _STATE |= dict.fromkeys(("c", "utility", "error", "interference"), "f")
 DETAILS = {
     "histograms": {**_LANE, "step": "i", "task": "i", "phase": "i", "bin": "i", "count": "i"},
     "followed": {**_LANE, "step": "i", "task": "i", **_STATE, **dict.fromkeys(SEEN, "f")},
-    "contents": {**_LANE, "step": "i", "task": "i", **_STATE, "reward": "f"},
+    "contents": {**_LANE, "step": "i", "task": "i", **_STATE, "reward": "f", "discount": "f", "value": "f"},
 }
 """Tables about the memory of the first seed of every cell, if it has phases: c in ten bins by phase at every
 consolidation; the state of some slots at every consolidation (arrived: the task during which the experience arrived);
-and some of the contents at the end of every task, with the observation (or, if it is long, a random projection of it)
-as v0, v1, …
+and some of the contents at the end of every task (value: the largest of the anchored outputs), with the observation
+(or, if it is long, a random projection of it) as v0, v1, …
 """
 ALL = {**DETAILS, **TABLES}

@@ -250,7 +250,8 @@ class CrystalMemory(StoredCrystals):
         return contents(self.ledger, self.arena, phase, lane, most)
 
     def inspected(self, lane: int, most: int) -> dict[str, Any]:
-        return self.experiences(lane=lane, most=most)
+        found = self.experiences(lane=lane, most=most)
+        return {**found, "anchors": {name: anchor[lane, found["index"]] for name, anchor in self.anchors.items()}}
 
     def summary(self) -> str:
         """What the memory holds, how full it is, what its anchors pull, and whether anything crystallizes."""

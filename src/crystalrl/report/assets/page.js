@@ -103,7 +103,7 @@
 
   // A frame with axes; returns the scales. Numbers of very different sizes get a logarithmic axis, if the chart allows it.
   function frame(svg, box, spec, xs, ys, words, whole) {
-    const log = spec.options.free && xs[0] > 0 && xs[1] / xs[0] > 20, unit = log ? Math.log10 : (v) => v;
+    const log = spec.options.free && !spec.options.linear && xs[0] > 0 && xs[1] / xs[0] > 20, unit = log ? Math.log10 : (v) => v;
     const sx = (v) => box.left + ((unit(v) - unit(xs[0])) / (unit(xs[1]) - unit(xs[0]))) * (box.right - box.left);
     const sy = (v) => box.bottom - ((v - ys[0]) / (ys[1] - ys[0])) * (box.bottom - box.top);
     const decades = (low, high) => { const out = []; for (let e = Math.ceil(Math.log10(low) - 1e-9); e <= Math.log10(high) + 1e-9; e++) out.push(10 ** e); return out; };
@@ -201,7 +201,8 @@
     const places = distinct(all.flatMap((g) => g.at.map((i) => X[i]))).sort((a, b) => a - b);
     const value = all.map((g) => { const m = new Map(g.at.map((i) => [X[i], Y[i]])); return places.map((x) => m.get(x) ?? 0); });
     const total = places.map((_, k) => value.reduce((sum, one) => sum + (one[k] || 0), 0));
-    const [sx, sy] = frame(svg, box, spec, extent(places, 0.5), [0, spec.limits ? spec.limits[1] : Math.max(...total, 1e-9)]);
+    const top = spec.limits ? spec.limits[1] : Math.max(...total, 1e-9), whole = places.every(Number.isInteger);
+    const [sx, sy] = frame(svg, box, spec, extent(places, 0.5), [0, top], false, whole);
     let base = places.map(() => 0);
     all.forEach((g, n) => {
       const top = base.map((b, k) => b + (value[n][k] || 0));
@@ -266,7 +267,8 @@
         el("text", { x: x + w / 2, y: y + h / 2 + 4, "text-anchor": "middle", style: "fill:" + (dark ? "#000" : "#fff"), "font-size": 10 }, svg, short(V[i]));
       }
     }
-    const skipX = Math.max(1, Math.ceil(28 / w)), skipY = Math.max(1, Math.ceil(13 / h));
+    const widest = Math.max(...across.map((c) => (typeof c === "number" ? tickText(c).length : 4)));
+    const skipX = Math.max(1, Math.ceil(Math.max(28, widest * 8) / w)), skipY = Math.max(1, Math.ceil(13 / h));
     across.forEach((c, k) => {
       if (k % skipX) return;
       const word = spec.options.rows ? String(k + 1) : typeof c === "number" ? tickText(c) : clipped(c, w * skipX);
