@@ -14,6 +14,7 @@ from crystalrl import CrystalMemory, Transition
 from crystalrl.report.inspect_page import inspection_page
 from crystalrl.report.study_page import write_report
 from crystalrl.study.inspection import inspect_memory, inspect_run
+from tests.cli.test_live import served
 from tests.made_up_results import write_results
 from tests.report.browser import browser, opened, scrolled
 
@@ -181,3 +182,18 @@ def test_the_page_of_a_memory_fits_every_window(
         flow.focus()
         page.keyboard.press("ArrowRight")
         assert "during task 1: liquid → glass: " in page.locator(".tip").inner_text()
+
+
+def test_a_live_page_shows_new_results_by_itself(chromium: Any, tmp_path: Path) -> None:
+    folder = write_results(tmp_path / "out")
+    with served(folder) as address:
+        page = chromium.new_page()
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text))
+        page.goto(address)
+        assert page.locator("h1").inner_text() == "Made <up>"
+        spec = folder / "spec.toml"
+        spec.write_text(spec.read_text().replace("Made <up>", "Changed"))
+        page.locator("h1", has_text="Changed").wait_for(timeout=20_000)
+        page.close()
+    assert said == []
