@@ -35,6 +35,14 @@ def test_its_charts_become_files(ran: Path, tmp_path: Path, form: str, name: str
     assert (tmp_path / form / name).stat().st_size > 100
 
 
+def test_only_some_charts_are_written_on_request(ran: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["inspect", str(ran), "--format", "csv", "--charts", "flows,residents", "--out", str(tmp_path / "some")])
+    assert {path.name for path in (tmp_path / "some").iterdir()} == {"flows.csv", "residents.csv"}
+    with pytest.raises(SystemExit):
+        cli.main(["inspect", str(ran), "--format", "csv", "--charts", "flow", "--out", str(tmp_path / "none")])
+    assert "did you mean 'flows'?" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("form", ["md", "tex"])
 def test_its_tables_become_a_file(ran: Path, tmp_path: Path, form: str) -> None:
     cli.main(["inspect", str(ran), "--format", form, "--out", str(tmp_path / f"tables.{form}")])

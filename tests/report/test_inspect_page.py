@@ -31,6 +31,8 @@ def test_the_page_of_a_run_has_all_its_charts(ran: Path) -> None:
     assert "How long it takes to crystallize" in page
     assert "How well the crystals cover" in page
     assert LATER not in page
+    live = charts(inspection_page(found, "Tiny", problems, live="/events"))
+    assert [name for name in live if name.startswith("map")] == ["map-pca"]
 
 
 def test_words_say_what_the_memory_holds(ran: Path) -> None:

@@ -107,3 +107,14 @@ def test_own_tasks_serve_all_tables_of_a_file(tmp_path: Path) -> None:
 def test_own_tasks_that_contradict_the_rest_of_a_table_are_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         table_from(tomllib.loads(text))
+
+
+def test_numbers_of_a_paper_are_kept_and_checked() -> None:
+    rows = {"a": {"suite": "nav-2"}}
+    table = table_from({"rows": rows, "paper": {"a": {"AP": 0.71}}})
+    assert table_from(tomllib.loads(table.to_toml())).paper == {"a": {"AP": 0.71}}
+    for paper, said in (({"b": {}}, "paper: wanted one of a, got 'b'"), ({"a": {"PA": 1}}, "paper.a: wanted one of")):
+        with pytest.raises(ValueError, match=said):
+            table_from({"rows": rows, "paper": paper})
+    with pytest.raises(ValueError, match=r"paper\.a\.AP: wanted a number, got 'high'"):
+        table_from({"rows": rows, "paper": {"a": {"AP": "high"}}})

@@ -87,6 +87,25 @@ class Tune:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """What to write: options of the commands that show results."""
+
+    out: Path = Path("")
+    """File to write, or folder for csv, png and svg; empty: beside the results."""
+    format: Format = "html"
+    """html: a page; md, tex: tables; csv: data of all charts and tables; png, svg: all charts."""
+    charts: str = ""
+    """Names of the charts to write as csv, png or svg, separated by commas; empty: all."""
+    live: bool = False
+    """Serve the page on this machine only, and update it while runs proceed, until Ctrl-C."""
+
+    @property
+    def wanted(self) -> Wanted:
+        names = tuple(name for name in self.charts.split(",") if name)
+        return Wanted(self.format, self.out if self.out.name else None, self.live, names)
+
+
+@dataclass(frozen=True)
 class Report:
     """Render stored results: tables in the terminal, everything in one self-contained page, report.html.
 
@@ -95,12 +114,7 @@ class Report:
 
     folders: tyro.conf.Positional[tuple[Path, ...]]
     """Folders of results, or folders that contain some."""
-    out: Path = Path("")
-    """File to write, or folder for csv, png and svg; empty: in the folder of results."""
-    format: Format = "html"
-    """html: a page; md, tex: tables; csv: data of all charts and tables; png, svg: all charts."""
-    live: bool = False
-    """Serve the page on this machine only, and update it while runs proceed, until Ctrl-C."""
+    shown: tyro.conf.OmitArgPrefixes[Shown] = field(default_factory=Shown)
     docs: Path = Path("")
     """Also write the tables of all results below the first folder to this markdown file."""
     figure: Path = Path("")
@@ -112,12 +126,7 @@ class Inspect:
     """Look inside memories: those of a run (a folder of results), or the file of one (`memory.save`)."""
 
     path: tyro.conf.Positional[Path]
-    out: Path = Path("")
-    """File to write, or folder for csv, png and svg; empty: inspect.html beside the results or the file."""
-    format: Format = "html"
-    """html: a page; md, tex: tables; csv: data of all charts; png, svg: all charts."""
-    live: bool = False
-    """Serve the page on this machine only, and update it while the run proceeds, until Ctrl-C."""
+    shown: tyro.conf.OmitArgPrefixes[Shown] = field(default_factory=Shown)
     row: str = ""
     """Only this row of a study; empty: all whose memory has phases."""
     lane: int = 0
@@ -192,10 +201,10 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
         case Tune(file, out, device):
             folder = out if out.name else Path("runs") / file.stem
             show_tuning(load_search(file), folder, device or best_device(), console)
-        case Report(folders, out, form, live, docs, figure):
-            report_command(folders, console, Wanted(form, out if out.name else None, live), docs, figure)
-        case Inspect(path, out, form, live, row, lane):
-            inspect_command(path, console, Wanted(form, out if out.name else None, live), row, lane)
+        case Report(folders, shown, docs, figure):
+            report_command(folders, console, shown.wanted, docs, figure)
+        case Inspect(path, shown, row, lane):
+            inspect_command(path, console, shown.wanted, row, lane)
         case List():
             _list(console)
         case Demo(out):

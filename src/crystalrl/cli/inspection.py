@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from crystalrl.cli.live import serve
 from crystalrl.cli.pages import Wanted
-from crystalrl.report.export import export_charts, latex
+from crystalrl.report.export import chosen, export_charts, latex
 from crystalrl.report.inspect_page import all_charts, inspection_page, tables, words
 from crystalrl.report.running import running
 from crystalrl.study.inspection import Inspected, inspect_memory, inspect_run
@@ -71,5 +71,5 @@ def _export(found: Sequence[Inspected], wanted: Wanted, out: Path, console: Cons
         return
     for one in found:
         place = out / "".join(letter if letter.isalnum() else "-" for letter in one.name) if len(found) > 1 else out
-        charts, _ = all_charts(one)
+        charts = chosen(all_charts(one)[0], wanted.charts)
         console.print(f"Written: {len(export_charts(charts, wanted.form, place))} files in {place}", highlight=False)

@@ -30,6 +30,8 @@ class Wanted:
     out: Path | None = None
     """File, or folder for csv, png and svg; None: in the folder of results."""
     live: bool = False
+    charts: tuple[str, ...] = ()
+    """Names of the charts for csv, png and svg; empty: all."""
 
 
 def report_command(folders: Sequence[Path], console: Console, wanted: Wanted, docs: Path, figure: Path) -> None:
@@ -39,7 +41,7 @@ def report_command(folders: Sequence[Path], console: Console, wanted: Wanted, do
     if wanted.live:
         serve(lambda address: live_page(folders, address), folders, console)
         return
-    show_report(folders, console, wanted.form, wanted.out)
+    show_report(folders, console, wanted)
     if docs.name:
         command = f"crystalrl report {folders[0]} --docs {docs}"
         console.print(f"Tables: {markdown.write_page(scored_folders(folders[0]), docs, command)}", highlight=False)
@@ -53,11 +55,13 @@ def live_page(folders: Sequence[Path], address: str) -> str:
     return page([source(folder) for folder in inner], Path(inner[0]), address, running(inner))
 
 
-def show_report(folders: Sequence[Path], console: Console, form: Format = "html", out: Path | None = None) -> None:
+def show_report(folders: Sequence[Path], console: Console, wanted: Wanted | None = None) -> None:
     """Print the tables of all results folders below these, and write them in a format.
 
-    Each gets its own page; several also get one together. out: file, or folder for csv, png and svg.
+    Each gets its own page; several also get one together.
     """
+    wanted = wanted or Wanted()
+    form, out = wanted.form, wanted.out
     inner = [one for folder in folders for one in scored_folders(folder)]
     sources = [_shown(folder, console) for folder in inner]
     if form == "html":
@@ -69,7 +73,7 @@ def show_report(folders: Sequence[Path], console: Console, form: Format = "html"
         return
     for one in sources:
         if one.results is not None:
-            _export(one, form, _target(one.folder, form, out, len(sources) > 1), console)
+            _export(one, wanted, _target(one.folder, form, out, len(sources) > 1), console)
 
 
 def together(folders: Sequence[Path]) -> Path:
@@ -96,9 +100,9 @@ def _target(folder: Path, form: Format, out: Path | None, several: bool) -> Path
     return out / folder.name if several else out
 
 
-def _export(one: Source, form: Format, target: Path, console: Console) -> None:
+def _export(one: Source, wanted: Wanted, target: Path, console: Console) -> None:
     assert one.results is not None
-    written = export(one.results, one.folder, form, target)
+    written = export(one.results, one.folder, wanted.form, target, wanted.charts)
     what = written[0] if len(written) == 1 else f"{len(written)} files in {target}"
     console.print(f"Written: {what}", highlight=False)
 

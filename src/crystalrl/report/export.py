@@ -12,6 +12,7 @@ from crystalrl.report import origin, static, study_charts, text
 from crystalrl.report.chart import Chart
 from crystalrl.report.text import Grid
 from crystalrl.study.analysis import Results
+from crystalrl.study.spec import unknown
 
 Format = Literal["html", "md", "tex", "csv", "png", "svg"]
 LATEX = {
@@ -39,6 +40,7 @@ def tables(results: Results, folder: Path) -> dict[str, Grid]:
         "Results": text.main_table(results),
         "More metrics": text.main_table(results, text.MORE),
         "Tests": text.comparison_table(results) if len(results.rows) > 1 else Grid([], []),
+        "Paper": text.paper_table(results),
         "Methods compared": text.design_table(results),
         "One setting at a time": text.sensitivity_table(results),
         "Task orders": text.order_table(results),
@@ -49,15 +51,26 @@ def tables(results: Results, folder: Path) -> dict[str, Grid]:
     return {title: grid for title, grid in named.items() if grid.lines}
 
 
-def export(results: Results, folder: Path, form: Format, out: Path) -> list[Path]:
-    """Write a study in one format: a file for md and tex, a folder for csv, png and svg; returns the files."""
+def export(results: Results, folder: Path, form: Format, out: Path, names: Sequence[str] = ()) -> list[Path]:
+    """Write a study in one format: a file for md and tex, a folder for csv, png and svg; returns the files.
+
+    names: only these charts, and no tables.
+    """
     if form in ("md", "tex"):
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(_document(results, folder, form == "tex"), encoding="utf-8")
         return [out]
-    return export_charts(charts(results), form, out) + (
-        _csv_tables(tables(results, folder), out) if form == "csv" else []
-    )
+    drawn = export_charts(chosen(charts(results), names), form, out)
+    return drawn + (_csv_tables(tables(results, folder), out) if form == "csv" and not names else [])
+
+
+def chosen(given: Sequence[Chart], names: Sequence[str]) -> list[Chart]:
+    """The charts with these names; all if there are none."""
+    known = {chart.name: chart for chart in given}
+    for name in names:
+        if name not in known:
+            raise ValueError(unknown("charts", name, set(known)))
+    return [known[name] for name in names] if names else list(given)
 
 
 def export_charts(given: Sequence[Chart], form: Format, out: Path) -> list[Path]:

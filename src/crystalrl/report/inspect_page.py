@@ -20,17 +20,17 @@ LATER = (
 )
 
 
-def all_charts(one: Inspected) -> tuple[list[Chart], list[str]]:
-    """All charts of a memory, and messages about what is missing."""
+def all_charts(one: Inspected, quick: bool = False) -> tuple[list[Chart], list[str]]:
+    """All charts of a memory, and messages about what is missing. quick: without the maps that take seconds."""
     paths = trajectories.trajectories(one)
-    drawn, missing = maps.maps(one)
+    drawn, missing = maps.maps(one, quick)
     return [*memory_charts.charts(one), *([] if paths.empty else [paths]), *drawn], missing
 
 
 def inspection_page(
     found: Sequence[Inspected], title: str, problems: Sequence[str] = (), live: str = "", running: str = ""
 ) -> str:
-    """Memories as one HTML page; live and running: as in `study_page.page`."""
+    """Memories as one HTML page; live and running: as in `study_page.page`. A live page has maps by PCA only."""
     made = Page()
     body = [f"<h1>{escape(title)}</h1>", running, messages(problems)]
     if not found:
@@ -38,7 +38,7 @@ def inspection_page(
     if len(found) > SECTIONS:
         body.append(messages([f"The first {SECTIONS} of {len(found)} memories are shown; --row chooses others."]))
     for number, one in enumerate(found[:SECTIONS]):
-        body += [f'<h2 id="memory-{number}">{escape(one.name)}</h2>', *_section(made, one)]
+        body += [f'<h2 id="memory-{number}">{escape(one.name)}</h2>', *_section(made, one, quick=bool(live))]
     return made.document(title, body, live)
 
 
@@ -51,8 +51,8 @@ def tables(one: Inspected) -> dict[str, Grid]:
     return {title: grid for title, grid in named.items() if grid.lines}
 
 
-def _section(made: Page, one: Inspected) -> list[str]:
-    charts, missing = all_charts(one)
+def _section(made: Page, one: Inspected, quick: bool) -> list[str]:
+    charts, missing = all_charts(one, quick)
     parts = ["".join(f"<p>{escape(sentence)}</p>" for sentence in words(one)), messages([*one.warnings, *missing])]
     parts += [messages([LATER])] if one.memory is not None and one.followed is None else []
     parts += [made.figure(chart) for chart in charts]

@@ -78,13 +78,13 @@ def umap(points: NDArray[np.float64]) -> NDArray[np.float64]:
 METHODS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {"PCA": pca, "t-SNE": tsne, "UMAP": umap}
 
 
-def maps(one: Inspected) -> tuple[list[Chart], list[str]]:
-    """A map by each method, and messages about methods whose package is missing."""
+def maps(one: Inspected, quick: bool = False) -> tuple[list[Chart], list[str]]:
+    """A map by each method, and messages about methods whose package is missing. quick: by PCA only."""
     held, at = last_contents(one)
     if len(held.get("c", ())) < 10:
         return [], []
     points, found, missing = vectors(held), [], []
-    for method, place in METHODS.items():
+    for method, place in METHODS.items() if not quick else [("PCA", pca)]:
         try:
             found.append(_map(one, held, at, method, place(points if points.shape[1] else np.zeros((len(points), 2)))))
         except ModuleNotFoundError as error:

@@ -79,6 +79,18 @@ def _middle(cell: Cell) -> str:
     return "–" if np.isnan(cell.final).any() else _estimate(stratified(cell.final, interquartile_mean))
 
 
+def paper_table(results: Results) -> Grid:
+    """Numbers of a paper beside ours, of the rows and metrics for which the study names some."""
+    lines = []
+    for row in results.rows:
+        for metric, value in results.table.paper.get(row.name, {}).items():
+            if metric in row.chosen.metrics:
+                ours = row.chosen.metrics[metric]
+                change = f"{float(ours.mean()) - value:+.3f}" if np.isfinite(ours).all() else "–"
+                lines.append([row.chosen.name, metric, interval(ours), number(float(value)), change])
+    return Grid(["", "metric", "ours", "paper", "ours − paper"], lines)
+
+
 def comparison_table(results: Results, brief: bool = False) -> Grid:
     """The reference compared with every other row, in every metric of the family."""
     lines = []
