@@ -104,6 +104,8 @@ def _lines(axis: Any, chart: Chart, data: Mapping[str, Any]) -> None:
 
 
 def _finish(axis: Any, chart: Chart) -> None:
+    if chart.kind in ("lines", "areas") and np.array_equal(chart.data["x"], np.round(chart.data["x"].astype(float))):
+        axis.xaxis.get_major_locator().set_params(integer=True)
     for start in chart.starts:
         axis.axvline(start, color="#888888", linewidth=0.6, linestyle=":")
     axis.set_xlabel(chart.x, fontsize=8)
@@ -155,7 +157,8 @@ def _matrix(axis: Any, chart: Chart, data: Mapping[str, Any]) -> None:
     image = axis.imshow(
         grid, vmin=low, vmax=high, cmap="RdBu" if chart.options.get("diverging") else "viridis", aspect="auto"
     )
-    every = max(1, len(across) // 12), max(1, len(down) // 16)
+    long = any(len(str(name)) > 3 for name in across)
+    every = max(1, len(across) // (4 if long and not isinstance(across[0], str) else 12)), max(1, len(down) // 16)
     turned = 40 if any(isinstance(name, str) for name in across) else 0
     axis.set_xticks(
         range(0, len(across), every[0]), across[:: every[0]], rotation=turned, ha="right" if turned else "center"

@@ -56,12 +56,13 @@ class Inspected:
         return tuple(float(at) for at in np.cumsum(self.stage_steps)[:-1])
 
 
-def inspect_run(folder: Path, row: str = "") -> tuple[list[Inspected], list[str]]:
+def inspect_run(folder: str | Path, row: str = "") -> tuple[list[Inspected], list[str]]:
     """The memories of the first seed of every cell that has phases, and what could not be read.
 
     row: only this row of the study. Runs that are not finished are shown as of their last checkpoint.
     """
-    table, problems = table_from(read_toml(folder / "spec.toml")), list[str]()
+    folder, problems = Path(folder), list[str]()
+    table = table_from(read_toml(folder / "spec.toml"))
     if row and row not in table.rows:
         raise ValueError(f"row: wanted one of {', '.join(table.rows)}, got {row!r}")
     tables = _tables(folder, problems)
@@ -123,8 +124,9 @@ def _warnings(memory: Arrays, params: CrystalParams) -> tuple[str, ...]:
     return health(values, params.interference)
 
 
-def inspect_memory(path: Path, lane: int = 0, most: int = MOST) -> Inspected:
+def inspect_memory(path: str | Path, lane: int = 0, most: int = MOST) -> Inspected:
     """The contents of a memory's file: at most so many experiences, evenly spaced over the slots."""
+    path = Path(path)
     memory = load_memory(path)
     if not 0 <= lane < memory.lanes:
         raise ValueError(f"lane: wanted 0 to {memory.lanes - 1}, got {lane}")
