@@ -23,7 +23,7 @@ def test_a_figure_names_the_rows_and_has_the_same_bytes_each_time(folder: Path, 
 
 
 def test_every_chart_of_a_study_can_be_drawn(folder: Path) -> None:
-    drawn = {chart.name: chart.figure() for chart in charts(load_results(folder))}
+    drawn = {chart.name: static.draw(chart) for chart in charts(load_results(folder))}
     assert len(drawn["learning-matrix"].axes) == 2 * 2 + 1 - 1  # two panels, each with its scale
     assert [line.get_ydata()[0] for line in drawn["average"].axes[0].lines[1::2]] == [0, 1]
 

@@ -3,7 +3,7 @@
 chart = study_charts.course(load_results("runs/mine"))
 chart                      # in a notebook: the interactive chart
 chart.frame()              # its data
-chart.figure()             # a matplotlib figure
+static.draw(chart)         # a matplotlib figure
 """
 
 from __future__ import annotations
@@ -84,12 +84,6 @@ class Chart:
         out = io.StringIO()
         self.frame().to_csv(out, index=False)
         return out.getvalue()
-
-    def figure(self) -> Any:
-        """A matplotlib figure."""
-        from crystalrl.report.static import draw
-
-        return draw(self)
 
     def spec(self) -> dict[str, Any]:
         """Everything that the script needs to draw it, as JSON values."""
