@@ -53,7 +53,7 @@ def test_the_page_changes_while_a_run_proceeds_and_is_told_so(tmp_path: Path) ->
         pages.append(urlopen(address).read().decode())
         line.close()
     assert 'data-live="/events"' in pages[0]
-    learnt = [re.findall(r"<td>crystal</td><td>2</td><td>(\d)</td>", page) for page in pages]
+    learnt = [re.findall(r"<td>crystal</td><td>2</td><td>(\d)</td><td>[^<]*</td><td>\d+ s ago", page) for page in pages]
     assert learnt == [["0"], ["1"], ["2"], []]  # finally it is a result, no longer running
     assert "After 2 tasks, crystal scores" in pages[-1]
 

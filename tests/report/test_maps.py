@@ -11,6 +11,7 @@ import pytest
 
 from crystalrl.report import maps
 from crystalrl.study.inspection import Inspected, inspect_memory, inspect_run
+from crystalrl.theory import Crystallization
 from tests.study.test_inspection import saved
 
 
@@ -104,3 +105,13 @@ def test_the_covering_radius_is_the_largest_distance_to_a_crystal(one: Inspected
     more["value"] = 2 * np.arange(12.0)
     assert maps.lipschitz(np.arange(12.0)[:, None], more) == pytest.approx(2.0)
     assert len(maps.coverage(replace(one, contents=more)).lines) == 4
+
+
+def test_the_change_of_c_is_the_drift_of_the_law(one: Inspected) -> None:
+    held, _ = maps.last_contents(one)
+    for params in (one.params, replace(one.params, melt=None)):
+        change = maps.drifts(params, held)
+        for k in range(0, len(change), 17):
+            law = Crystallization.of(params, float(held["utility"][k]), float(held["interference"][k]))
+            c = float(held["c"][k])
+            assert change[k] == pytest.approx(law.rates.gain * (1 - c) - law.rates.loss * c, abs=1e-7)

@@ -12,7 +12,6 @@ from crystalrl.cli.live import serve
 from crystalrl.cli.pages import Wanted
 from crystalrl.report.export import chosen, export_charts, latex
 from crystalrl.report.inspect_page import all_charts, inspection_page, tables, words
-from crystalrl.report.running import running
 from crystalrl.study.inspection import Inspected, inspect_memory, inspect_run
 from crystalrl.study.store import result_folders
 
@@ -43,8 +42,7 @@ def _found(path: Path, row: str, lane: int) -> tuple[list[Inspected], list[str]]
 
 def _page(path: Path, row: str, lane: int, address: str) -> str:
     found, problems = _found(path, row, lane)
-    unfinished = running(result_folders(path)) if path.is_dir() else ""
-    return inspection_page(found, path.name, problems, address, unfinished)
+    return inspection_page(found, path.name, problems, address)
 
 
 def _print(found: Sequence[Inspected], problems: Sequence[str], console: Console) -> None:

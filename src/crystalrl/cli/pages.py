@@ -14,7 +14,6 @@ from rich.markup import escape
 from crystalrl.cli.live import serve
 from crystalrl.report import markdown, static
 from crystalrl.report.export import Format, export
-from crystalrl.report.running import running
 from crystalrl.report.study_charts import average
 from crystalrl.report.study_page import Source, page, source, write_report
 from crystalrl.report.terminal import print_results
@@ -52,7 +51,7 @@ def report_command(folders: Sequence[Path], console: Console, wanted: Wanted, do
 def live_page(folders: Sequence[Path], address: str) -> str:
     """The page of results folders and of their unfinished runs; address: where it learns of changes."""
     inner = [one for folder in folders for one in scored_folders(folder)]
-    return page([source(folder) for folder in inner], Path(inner[0]), address, running(inner))
+    return page([source(folder) for folder in inner], Path(inner[0]), address)
 
 
 def show_report(folders: Sequence[Path], console: Console, wanted: Wanted | None = None) -> None:

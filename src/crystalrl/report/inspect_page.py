@@ -27,12 +27,10 @@ def all_charts(one: Inspected, quick: bool = False) -> tuple[list[Chart], list[s
     return [*memory_charts.charts(one), *([] if paths.empty else [paths]), *drawn], missing
 
 
-def inspection_page(
-    found: Sequence[Inspected], title: str, problems: Sequence[str] = (), live: str = "", running: str = ""
-) -> str:
-    """Memories as one HTML page; live and running: as in `study_page.page`. A live page has maps by PCA only."""
+def inspection_page(found: Sequence[Inspected], title: str, problems: Sequence[str] = (), live: str = "") -> str:
+    """Memories as one HTML page; live: see `Page.document`. A live page has maps by PCA only."""
     made = Page()
-    body = [f"<h1>{escape(title)}</h1>", running, messages(problems)]
+    body = [f"<h1>{escape(title)}</h1>", messages(problems)]
     if not found:
         body.append(messages(["No memory with phases has been recorded here yet."]))
     if len(found) > SECTIONS:

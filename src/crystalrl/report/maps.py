@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crystalrl.dynamics import PHASES
+from crystalrl.params import CrystalParams
 from crystalrl.report.chart import Chart
 from crystalrl.report.text import Grid, number
 from crystalrl.study.inspection import Inspected
@@ -26,7 +27,7 @@ MOST = 2000
 """Experiences on a map: t-SNE and UMAP take seconds for so many."""
 FRAMES = 300
 """Experiences on a map whose observation can be seen as a frame; every further one would make the page larger."""
-COLOURS = ("phase", "task", "c", "interference", "utility", "TD error", "reward", "age")
+COLOURS = ("phase", "task", "c", "interference", "change of c", "utility", "TD error", "reward", "age")
 Columns = Mapping[str, NDArray[Any]]
 
 
@@ -102,6 +103,7 @@ def _map(one: Inspected, held: Columns, at: NDArray[np.int64], method: str, plac
         "task": np.array([f"task {int(task) + 1}" for task in held["arrived"]], object),
         "c": held["c"],
         "interference": held["interference"],
+        "change of c": drifts(one.params, held),
         "utility": held["utility"],
         "TD error": held["error"],
         "reward": held["reward"],
@@ -109,10 +111,22 @@ def _map(one: Inspected, held: Columns, at: NDArray[np.int64], method: str, plac
         "slot": held["slot"],
     }
     part = "" if len(at) >= one.stored else f"{len(at):,} of {one.stored:,} experiences, evenly spaced over the slots. "
-    about = f"{part}Similar observations lie close together. {silhouettes(places, data)}Click a point to see it."
+    about = (
+        f"{part}Similar observations lie close together. {silhouettes(places, data)}Contradicted experiences have a "
+        "high interference; where the change of c is negative, they melt. Click a point to see it."
+    )
     options = {} if one.frames is None else {"frames": pictures(one.frames[at])}
     name = f"map-{method.lower().replace('-', '')}"
     return Chart(name, f"Map of the experiences: {method}", about, "points", data, colours=COLOURS, options=options)
+
+
+def drifts(params: CrystalParams, held: Columns) -> NDArray[np.float64]:
+    """Expected change of c per unit of time if all outputs are settled: negative where an experience melts."""
+    c, interference, utility = (held[name].astype(float) for name in ("c", "interference", "utility"))
+    gain, leak = float(np.max(params.alpha)) * utility, float(np.max(params.leak))
+    if params.melt is None:
+        return np.asarray(gain * (1 - c) - (float(np.max(params.beta)) * interference + leak) * c)
+    return np.asarray(gain * (1 - interference) * (1 - c) - (float(np.max(params.melt)) * interference + leak) * c)
 
 
 def silhouettes(places: NDArray[np.float64], data: Columns) -> str:

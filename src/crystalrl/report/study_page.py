@@ -10,6 +10,7 @@ from pathlib import Path
 from crystalrl.report import origin, study_charts, text
 from crystalrl.report.chart import escape
 from crystalrl.report.html import Page, definitions, messages, row_switches, study
+from crystalrl.report.running import running
 from crystalrl.report.text import Grid
 from crystalrl.study.analysis import Results, load_results
 
@@ -50,17 +51,17 @@ def source(folder: Path) -> Source:
         return Source(folder, None, str(error))
 
 
-def write_report(folders: Sequence[Path], path: Path, live: str = "", running: str = "") -> Path:
-    """Render results folders to one HTML file. live and running: see `Page.document` and `page`."""
+def write_report(folders: Sequence[Path], path: Path) -> Path:
+    """Render results folders to one HTML file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page([source(folder) for folder in folders], path.parent, live, running), encoding="utf-8")
+    path.write_text(page([source(folder) for folder in folders], path.parent), encoding="utf-8")
     return path
 
 
-def page(sources: Sequence[Source], place: Path, live: str = "", running: str = "") -> str:
-    """The whole page. place: its folder, for links to the data; running: HTML about runs that are not finished."""
+def page(sources: Sequence[Source], place: Path, live: str = "") -> str:
+    """The whole page. place: its folder, for links to the data; live: see `Page.document`."""
     made, title = Page(), " · ".join(dict.fromkeys(each.title for each in sources))
-    body = [f"<h1>{escape(title)}</h1>", running]
+    body = [f"<h1>{escape(title)}</h1>"]
     if len(sources) > 1:
         links = "".join(f'<a href="#study-{n}">{escape(each.title)}</a>' for n, each in enumerate(sources))
         body += [f"<nav>{links}</nav>", "<h2>Side by side</h2>", made.table(side_by_side(sources))]
@@ -84,12 +85,14 @@ def side_by_side(sources: Sequence[Source], metric: str = "AP") -> Grid:
 def _section(made: Page, number: int, each: Source, place: Path) -> str:
     results = each.results
     if results is None:
-        return study(number, [], [messages([each.problem]), _links(each.folder, place)])
+        parts = [messages([each.problem]), running(made, each.folder), _links(each.folder, place)]
+        return study(number, [], parts)
     names = [row.chosen.name for row in results.rows]
     known = {word: row.chosen.name for row in results.rows for word in (row.name, row.chosen.name)}
     parts = [
         messages(results.problems),
         *_overview(results),
+        running(made, each.folder),
         row_switches(names) if len(names) > 1 else "",
         *_main(made, results, known),
         *_over_time(made, results),

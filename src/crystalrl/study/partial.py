@@ -36,15 +36,23 @@ class Partial:
         scores = self.tables.get("scores", {})
         return len(set(zip(scores["cell"].tolist(), scores["seed"].tolist(), strict=True))) if scores else 0
 
-    def score(self, cell: str) -> float:
-        """Mean score of a cell on the tasks learnt so far; NaN if there are none."""
-        scores = self.tables.get("scores", {})
+    def learnt(self, cell: str) -> list[int]:
+        """The tasks of a cell that were completed, in training order."""
+        curves = self.tables.get("curves", {})
+        begun = curves["task"][curves["cell"] == cell].tolist() if curves else []
+        return list(dict.fromkeys(begun))[: self.stage]
+
+    def so_far(self, cell: str) -> NDArray[np.float64]:
+        """float64[n, stage]: mean score of each seed on the tasks learnt so far, after each task."""
+        scores, learnt = self.tables.get("scores", {}), self.learnt(cell)
         if not scores:
-            return float("nan")
-        last = (scores["cell"] == cell) & (scores["after"] == self.stage)
-        learnt = np.unique(scores["task"][scores["cell"] == cell])[: self.stage]
-        known = scores["score"][last & np.isin(scores["task"], learnt)]
-        return float(known.mean()) if len(known) else float("nan")
+            return np.empty((0, 0))
+        mine = {name: column[scores["cell"] == cell] for name, column in scores.items()}
+        seeds, out = np.unique(mine["seed"]), []
+        for after in range(1, len(learnt) + 1):
+            at = (mine["after"] == after) & np.isin(mine["task"], learnt[:after])
+            out.append([mine["score"][at & (mine["seed"] == seed)].mean() for seed in seeds])
+        return np.array(out, float).reshape(len(out), len(seeds)).T
 
 
 def unfinished(folder: Path) -> list[Partial]:
