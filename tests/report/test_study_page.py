@@ -14,7 +14,9 @@ from crystalrl import results as stored
 from crystalrl.report import text
 from crystalrl.report.study_page import side_by_side, source, write_report
 from crystalrl.study.analysis import load_results
-from tests.made_up_results import TABLE, write_results
+from crystalrl.study.store import TABLES, Store
+from crystalrl.study.table_files import packed, write_part
+from tests.made_up_results import TABLE, columns, write_results
 
 ROOT = Path(__file__).parents[2]
 
@@ -94,6 +96,19 @@ def test_a_damaged_part_is_named_and_the_rest_is_shown(folder: Path) -> None:
     assert charts(page)["average"]["row"] == ["anchored", "EWC strength=10.0"]
     (folder / "scores.parquet" / "notes.txt").write_text("mine")
     assert "notes.txt: wanted nothing but parts" in written(folder)
+
+
+def test_parts_of_several_versions_are_shown_together(folder: Path) -> None:
+    """A run that was stored by a version whose memories reported less."""
+    store = Store(folder, (folder / "spec.toml").read_text())
+    other = columns(0.5, seed=2000, cell="EWC strength=99.0")
+    store.write("older", {**other, "memory": {**other["memory"]}}, "cpu")
+    place = folder / "memory.parquet" / "part-older"
+    kept = {name: other["memory"][name] for name in TABLES["memory"]}
+    write_part(place, packed(kept, TABLES["memory"]))
+    page = written(folder)
+    assert charts(page)["phases"]["row"]
+    assert '<p class="message">' not in page
 
 
 def test_studies_that_hold_nothing_readable_still_have_a_page(tmp_path: Path) -> None:

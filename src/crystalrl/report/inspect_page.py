@@ -63,7 +63,8 @@ def words(one: Inspected) -> list[str]:
     total = sum(held.values())
     phases = ", ".join(f"{count:,.0f} {phase}" for phase, count in held.items())
     said = [f"It holds {one.stored:,} experiences in {one.capacity:,} slots"]
-    said[0] += f": {phases}." if total else "."
+    part = one.memory is None and one.contents is not None and len(one.contents["c"]) < one.stored
+    said[0] += f": {'about ' * part}{phases}." if total else "."
     if one.memory is not None:
         told = len(one.memory["step"])
         formed = float(np.nansum(one.memory["to_crystal"])) if "to_crystal" in one.memory else 0.0

@@ -27,8 +27,8 @@ def average(results: Results, metric: str = "AP") -> Chart:
         parts.append({"row": row.chosen.name, "value": s.mean, "low": s.low, "high": s.high})
     about = "Mean final score on all tasks, with 95 % intervals over seeds."
     data = columns("intervals", parts)
-    top = max([1.0, *data["high"].astype(float)])
-    return Chart("average", "Mean final score", about, "intervals", data, x="mean final score", limits=(0.0, top))
+    low, top = min([0.0, *data["low"].astype(float)]), max([1.0, *data["high"].astype(float)])
+    return Chart("average", "Mean final score", about, "intervals", data, x="mean final score", limits=(low, top))
 
 
 def tasks_over_time(results: Results) -> Chart:

@@ -13,6 +13,7 @@ from crystalrl.report.html import Page, definitions, messages, row_switches, stu
 from crystalrl.report.running import running
 from crystalrl.report.text import Grid
 from crystalrl.study.analysis import Results, load_results
+from crystalrl.study.schema import ALL
 
 TESTS = (
     "Welch’s test; Cohen’s d and Hedges’ g are differences in pooled standard deviations; P(better) is the probability "
@@ -178,9 +179,8 @@ def _origin(made: Page, each: Source, place: Path, names: Mapping[str, str]) -> 
 
 def _links(folder: Path, place: Path) -> str:
     """Relative links to the stored files that exist."""
-    stored = ("spec.toml", "versions.json", "scores.parquet", "curves.parquet", "memory.parquet", "experiences.parquet")
     links = []
-    for name in stored:
+    for name in ("spec.toml", "versions.json", "runs", *(f"{table}.parquet" for table in reversed(ALL))):
         if (folder / name).exists():
             where = Path(os.path.relpath(folder / name, place)).as_posix()
             links.append(f'<a href="{escape(_quoted(where))}">{name}</a>')

@@ -264,7 +264,7 @@
       el("rect", { x: x, y: y, width: Math.max(w + 0.3, 0.5), height: Math.max(h + 0.3, 0.5), fill: known(V[i]) ? ramp(stops, t) : "var(--soft)" }, svg);
       if (w > 30 && h > 12 && known(V[i])) {
         const dark = spec.options.diverging ? t > 0.2 && t < 0.8 : t > 0.6;
-        el("text", { x: x + w / 2, y: y + h / 2 + 4, "text-anchor": "middle", style: "fill:" + (dark ? "#000" : "#fff"), "font-size": 10 }, svg, short(V[i]));
+        el("text", { x: x + w / 2, y: y + h / 2 + 4, "text-anchor": "middle", style: "fill:" + (dark ? "#000" : "#fff"), "font-size": 10 }, svg, Number.isInteger(V[i]) || Math.abs(V[i]) >= 100 ? short(V[i]) : V[i].toFixed(2));
       }
     }
     const widest = Math.max(...across.map((c) => (typeof c === "number" ? tickText(c).length : 4)));
