@@ -148,7 +148,7 @@ def test_several_studies_are_side_by_side(folder: Path, tmp_path: Path) -> None:
     assert grid.lines[0] in lines(page)
 
 
-@pytest.mark.parametrize("study", ["minatar-5", "nav-evidence/sixteen"])
+@pytest.mark.parametrize("study", ["minatar-5", pytest.param("nav-evidence/sixteen", marks=pytest.mark.slow)])
 def test_published_results_of_earlier_versions_still_have_a_page(study: str, tmp_path: Path) -> None:
     page = write_report([ROOT / "results" / study], tmp_path / "report.html").read_text()
     assert "not recorded" in page

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -27,43 +29,49 @@ def serve(render: Render, folders: Sequence[Path], console: Console) -> None:
 
 def server(render: Render, folders: Sequence[Path], pause: float = PAUSE) -> ThreadingHTTPServer:
     """A server on a free port. The page is rendered anew for each request."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if not local(self.headers.get("Host", "")):
-                self.send_error(403)
-            elif self.path == "/":
-                self._answer("text/html; charset=utf-8", render(EVENTS).encode())
-            elif self.path == EVENTS:
-                self._tell()
-            else:
-                self.send_error(404)
-
-        def _answer(self, kind: str, content: bytes) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(content)))
-            self.send_header("Cache-Control", "no-store")
-            self.end_headers()
-            self.wfile.write(content)
-
-        def _tell(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.end_headers()
-            try:
-                for message in changes(folders, pause):
-                    self.wfile.write(message)
-                    self.wfile.flush()
-            except OSError:
-                return  # the page was closed
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            """Nothing: requests are of no interest."""
-
-    made = ThreadingHTTPServer((HOST, 0), Handler)
+    made = ThreadingHTTPServer((HOST, 0), partial(Handler, render, lambda: changes(folders, pause)))
     made.daemon_threads = True
     return made
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers requests for the page and for its updates."""
+
+    def __init__(self, render: Render, told: Callable[[], Iterator[bytes]], *request: Any) -> None:
+        self.render, self.told = render, told
+        super().__init__(*request)  # it answers the request
+
+    def do_GET(self) -> None:
+        if not local(self.headers.get("Host", "")):
+            self.send_error(403)
+        elif self.path == "/":
+            self._answer(self.render(EVENTS).encode())
+        elif self.path == EVENTS:
+            self._tell()
+        else:
+            self.send_error(404)
+
+    def _answer(self, content: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _tell(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        try:
+            for message in self.told():
+                self.wfile.write(message)
+                self.wfile.flush()
+        except OSError:
+            return  # the page was closed
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nothing: requests are of no interest."""
 
 
 def local(host: str) -> bool:

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crystalrl.study import metrics, registry
 from crystalrl.study.budget import capacity_for
 from crystalrl.study.definition import Table, table_from
 from crystalrl.study.metrics import Matrix
+from crystalrl.study.pivot import Columns, by_cell, pivot
 from crystalrl.study.plan import stage_order, stage_steps, stage_tasks
 from crystalrl.study.registry import Kind
 from crystalrl.study.spec import RunSpec, read_toml
 from crystalrl.study.stats import Effect, Estimate, cohen, hedges, holm, improvement, welch
 from crystalrl.study.store import read
-
-Columns = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -173,7 +170,7 @@ class _Stored:
         self.table, self.tasks = table, stage_tasks(table.suite)
         self.scores, self.curves = (read(folder, name, problems) for name in ("scores", "curves"))
         self.memory: Columns = read(folder, "memory", problems) if (Path(folder) / "memory.parquet").is_dir() else {}
-        self.places = {name: _by_cell(getattr(self, name)) for name in ("scores", "curves", "memory")}
+        self.places = {name: by_cell(getattr(self, name)) for name in ("scores", "curves", "memory")}
         scratch = [cell for name, spec in table.rows.items() if spec.scratch for cell in self.cells(name)]
         self.scratch = scratch[0] if scratch else None
 
@@ -195,7 +192,7 @@ class _Stored:
         """R float64[n, S + 1, S]; NaN for missing scores."""
         count = len(self.tasks)
         mine = {name: self.scores[name][self.places["scores"][cell]] for name in ("seed", "after", "task", "score")}
-        return _pivot(mine, seeds, ("after", "task"), (count + 1, count))
+        return pivot(mine, seeds, ("after", "task"), (count + 1, count))
 
     def curve(self, cell: str, seeds: Sequence[int]) -> Matrix:
         """Learning curves float64[n, S, points]."""
@@ -207,7 +204,7 @@ class _Stored:
             point[own] = np.unique(mine["step"][own], return_inverse=True)[1]
         shape = (len(self.tasks), int(point.max(initial=-1)) + 1)
         return (
-            _pivot({**mine, "point": point}, seeds, ("task", "point"), shape)
+            pivot({**mine, "point": point}, seeds, ("task", "point"), shape)
             if len(place)
             else np.empty((len(seeds), *shape))
         )
@@ -216,28 +213,6 @@ class _Stored:
         """Bytes of memory per learner; NaN without the memory table, which published results may omit for its size."""
         mine = self.places["memory"].get(cell)
         return np.nan if mine is None else float(self.memory["nbytes"][mine[0]])
-
-
-def _by_cell(columns: Columns) -> dict[str, NDArray[np.int64]]:
-    """Cell → its lines of a table, in order of first appearance."""
-    known: dict[str, int] = {}
-    code = np.array(
-        [known.setdefault(cell, len(known)) for cell in columns.get("cell", np.empty(0)).tolist()], np.int64
-    )
-    order = np.argsort(code, kind="stable")
-    ends = np.cumsum(np.bincount(code, minlength=len(known))) if known else np.empty(0, np.int64)
-    return dict(zip(known, np.split(order, ends[:-1]), strict=True)) if known else {}
-
-
-def _pivot(mine: Columns, seeds: Sequence[int], axes: tuple[str, str], shape: tuple[int, int]) -> Matrix:
-    """float64[n, *shape]: a cell's scores by seed and two integer columns; NaN for missing scores."""
-    out = np.full((len(seeds), *shape), np.nan)
-    order = np.argsort(seeds)
-    place = np.searchsorted(np.asarray(seeds)[order], mine["seed"]).clip(max=max(len(seeds) - 1, 0))
-    wanted = np.isin(mine["seed"], seeds)
-    rows = order[place[wanted]]
-    out[rows, mine[axes[0]][wanted], mine[axes[1]][wanted]] = mine["score"][wanted]
-    return out
 
 
 def _rows(stored: _Stored, name: str) -> list[Row]:
