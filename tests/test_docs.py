@@ -114,3 +114,12 @@ def test_a_sequence_of_own_tasks_is_learnt_as_the_page_says() -> None:
     assert program["event"].after == 2
     assert program["event"].score.shape == (1, 2)
     assert torch.isfinite(program["event"].score).all()
+
+
+def test_the_notebook_on_the_page_about_looking_runs_as_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    program: dict[str, Any] = {}
+    exec(compile(snippets("docs/looking.md", "python")[0], "looking.md", "exec"), program)
+    assert list(program["tables"]) == ["scores", "curves", "memory", "histograms", "followed", "contents", "runs"]
+    assert len(program["frame"]) == 4 * (1 + 3)  # tasks × (mean and three seeds)
+    assert not program["residents"].empty

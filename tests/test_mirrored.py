@@ -31,6 +31,7 @@ CROSSING = {
     "study/test_ladders.py": "every row of the built-in ladders with its real environments",
     "suites/test_published.py": "published benchmarks whose environments fail, and runs that are killed",
     "study/test_baselines.py": "the rows of the study of baselines run, with equal numbers of trials",
+    "report/test_browser.py": "pages in a real browser",
     "test_benchmarks.py": "the scripts in benchmarks/",
     "test_docs.py": "the hand-written pages",
     "test_import.py": "importing the package as a whole",

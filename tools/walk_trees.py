@@ -21,6 +21,7 @@ memory/crystal/memory.py::CrystalMemory.consolidate
       memory/crystal/consolidate.py::_mean_over
     memory/crystal/consolidate.py::_interference
       memory/crystal/consolidate.py::back_up
+    memory/crystal/consolidate.py::_drift
     memory/crystal/consolidate.py::_crystallize
       memory/crystal/consolidate.py::_rates
       memory/crystal/consolidate.py::_settled
@@ -86,6 +87,7 @@ study/run.py::Trainer.begin
 study/run.py::Trainer.end
 study/run.py::Trainer.incidents
 study/run.py::scored
+study/contents.py::contents
 study/run.py::without_failed
 study/run.py::Trainer.score_current
 study/plan.py::Group
@@ -276,9 +278,10 @@ cli/parsing.py
 cli/theory/
 cli/terminal.py
 cli/progress.py
+cli/pages.py
+cli/inspection.py
 cli/check_tasks.py
 study/tuning.py
-report/
 study/registry.py::presets
 study/execution.py::best_device
 study/execution.py::finish

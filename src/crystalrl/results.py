@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from crystalrl.packages import require
 from crystalrl.study.definition import table_from
+from crystalrl.study.provenance import read_runs
+from crystalrl.study.schema import DETAILS, TABLES
 from crystalrl.study.spec import read_toml
-from crystalrl.study.store import TABLES, read, result_folders
+from crystalrl.study.store import read, read_details, result_folders
 from crystalrl.suites.benchmarks import sequence_of
 
 if TYPE_CHECKING:
@@ -17,10 +19,11 @@ if TYPE_CHECKING:
 
 
 def load(folder: str | os.PathLike[str]) -> dict[str, DataFrame]:
-    """The tables of a results folder by name: scores, curves, memory.
+    """The tables of a results folder by name: scores, curves, memory; where they were stored, also histograms, followed
+    and contents (the inside of memories), and runs (time, machine and commit of every learner).
 
     If the folder holds several results folders, their rows are joined, and the column `table` names the folder. A table
-    that was not stored is left out. Columns: see `crystalrl.study.store`.
+    that was not stored is left out. Columns: see `crystalrl.study.schema`.
     """
     require("crystalrl.results", "pandas", extra="study")
     from pandas import concat
@@ -52,4 +55,8 @@ def _tables(folder: Path) -> dict[str, DataFrame]:
     from pandas import DataFrame
 
     stored = [name for name in reversed(TABLES) if (folder / f"{name}.parquet").is_dir()]
-    return {name: DataFrame(read(folder, name)) for name in stored}
+    tables = {name: DataFrame(read(folder, name)) for name in stored}
+    details = {name: read_details(folder, name, []) for name in DETAILS}
+    tables |= {name: DataFrame(columns) for name, columns in details.items() if columns}
+    runs = read_runs(folder)
+    return tables | ({"runs": DataFrame(runs)} if runs else {})

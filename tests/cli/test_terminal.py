@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from crystalrl import cli
-from tests.made_up_results import write_results
 
 STUDY = """
 [defaults]
@@ -40,13 +39,6 @@ def test_a_dry_run_counts_what_is_left_and_writes_nothing(
     capsys.readouterr()
     cli.main(["study", "small.toml", "--dry-run", "--device", "cpu"])
     assert "To do: 4 cells, 1,280 environment steps" in capsys.readouterr().out
-
-
-def test_a_report_can_also_draw_its_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder, path = write_results(tmp_path / "out"), tmp_path / "figures" / "rows.svg"
-    cli.main(["report", str(folder), "--figure", str(path)])
-    assert "Figure: " in capsys.readouterr().out
-    assert path.read_text().startswith("<svg ")
 
 
 def test_a_dry_run_of_a_published_benchmark_takes_stored_speeds_and_counts_gpus(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from crystalrl.report import html, text
+from crystalrl.report import text
+from crystalrl.report.study_page import write_report
 from crystalrl.study.analysis import Results, compare, load_results
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.stats import holm, welch
@@ -21,7 +22,7 @@ def test_without_tuning_seeds_every_value_is_a_separate_row(folder: Path) -> Non
     results = load_results(folder)
     assert [row.name for row in results.rows] == list(MEANS)
     assert [line[3] for line in text.design_table(results).lines] == ["no", "yes", "yes"]
-    assert html.write_report(folder).exists()
+    assert write_report([folder], folder / "report.html").exists()
 
 
 def test_settings_varied_one_at_a_time_are_compared_with_the_first_ones(folder: Path) -> None:
@@ -34,7 +35,7 @@ def test_settings_varied_one_at_a_time_are_compared_with_the_first_ones(folder: 
     first, other = text.sensitivity_table(load_results(folder)).lines
     assert first == ["EWC", "first values", ".810 [.800, .820]", "", ""]
     assert other[:4] == ["EWC", "strength=10.0", ".410 [.400, .420]", "-0.400"]
-    assert "One setting at a time" in html.write_report(folder).read_text()
+    assert "One setting at a time" in write_report([folder], folder / "report.html").read_text()
 
 
 def test_tasks_of_different_kinds_are_shown_one_by_one(folder: Path) -> None:
@@ -61,7 +62,8 @@ def test_the_headline_says_whether_the_lead_may_be_due_to_chance(folder: Path) -
     clear = with_seeds(results, {"anchored": 0.6 + noise, "EWC": noise})
     said = text.headline(clear)
     assert "Its lead over the best of another method, EWC strength=10.0 (0.15), is unlikely to be due to chance" in said
-    assert said.endswith("(Welch’s test, Holm p < .0001, 12 seeds).")
+    assert said.endswith("(+0.600 [+0.517, +0.683], Welch’s test, Holm p < .0001, 12 seeds).")
+    assert "anchored scores 0.75 [0.69, 0.81] on average over all tasks. " in said
     assert "may be due to chance" in text.headline(with_seeds(results, {"anchored": 0.01 + noise, "EWC": noise}))
 
 
@@ -71,7 +73,7 @@ def test_with_few_seeds_the_headline_says_so_and_claims_nothing(folder: Path) ->
     assert "unlikely" not in said
     one = with_seeds(load_results(folder), {"anchored": [0.9], "EWC": [0.5]})
     assert "only 1 seed: " in text.headline(one)
-    assert text.headline(one).endswith("Holm p –, 1 seed).")
+    assert text.headline(one).endswith("(+0.400, Welch’s test, Holm p –, 1 seed).")
 
 
 def other_rows(folder: Path) -> Results:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from crystalrl.report.html import page
+from crystalrl.report.study_page import write_report
 from crystalrl.report.text import comparison_table, family, order_table
 from crystalrl.report.text import number as text_number
 from crystalrl.study.analysis import compare, load_results
@@ -130,5 +130,6 @@ def test_a_user_defined_task_that_comes_again_counts_once_and_has_points_at_its_
     assert row.chosen.metrics["adapted"][0] == pytest.approx(0.8)
     assert row.chosen.curve[0].tolist() == [[1.25, 1.5], [2.25, 2.5], [3.25, 3.5]]
     assert row.stage_steps == (480, 240, 480)
-    assert "3 tasks in sequence, 240 to 480 steps each; the last ones redefine earlier tasks" in page(results, {})
-    assert "cart (return from 20 to 500), car (return from -200 to -110)" in page(results, {})
+    page = write_report([tmp_path], tmp_path / "report.html").read_text()
+    assert "3 tasks in sequence, 240 to 480 steps each; the last ones redefine earlier tasks" in page
+    assert "cart (return from 20 to 500), car (return from -200 to -110)" in page

@@ -113,3 +113,14 @@ def test_studies_in_folders_have_the_name_of_the_folder_too() -> None:
     assert {"demo", "paper/metaworld", "ladder/mw"} <= set(study_names())
     assert set(load_study("paper/metaworld")) == {"main", "matched", "orders"}
     assert load_study("paper/metaworld")["orders"].rows["PER"].orders == 6
+
+
+def test_numbers_of_a_paper_are_kept_and_checked() -> None:
+    rows = {"a": {"suite": "nav-2"}}
+    table = table_from({"rows": rows, "paper": {"a": {"AP": 0.71}}})
+    assert table_from(tomllib.loads(table.to_toml())).paper == {"a": {"AP": 0.71}}
+    for paper, said in (({"b": {}}, "paper: wanted one of a, got 'b'"), ({"a": {"PA": 1}}, "paper.a: wanted one of")):
+        with pytest.raises(ValueError, match=said):
+            table_from({"rows": rows, "paper": paper})
+    with pytest.raises(ValueError, match=r"paper\.a\.AP: wanted a number, got 'high'"):
+        table_from({"rows": rows, "paper": {"a": {"AP": "high"}}})

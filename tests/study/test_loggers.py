@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from crystalrl.study.loggers import log_events, open_logger, scalars
+from crystalrl.study.loggers import SCORES, log_events, open_logger, scalars
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.run import Consolidated, Curve, Progress, Scored
 from crystalrl.study.spec import RunSpec
@@ -33,7 +33,9 @@ def test_an_event_becomes_means_over_the_lanes_of_each_cell(group: Group) -> Non
     values, step = scalars(group, Scored(2, learnt))
     assert (values, step) == ({"a/score on the tasks so far": 0.375, "b/score on the tasks so far": 0.875}, 200)
     some = torch.tensor([1.0, np.nan, np.nan, np.nan])
-    assert scalars(group, Consolidated(0, 40, {"crystal": some})) == ({"a/memory/crystal": 1.0}, 40)
+    told = Consolidated(0, 40, {"crystal": some, "liquid": some})
+    assert scalars(group, told) == ({"a/crystal": 1.0, "a_details/liquid": 1.0}, 40)
+    assert list(SCORES) == ["score on the tasks so far", "score on the present task", "crystal", "melted"]
     assert scalars(group, Scored(0, learnt)) == scalars(group, Progress(0, 4, 300)) == ({}, 0)
 
 

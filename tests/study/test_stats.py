@@ -16,12 +16,14 @@ from crystalrl.study.stats import (
     holm,
     improvement,
     interquartile_mean,
+    mean_band,
     order_variance,
     profile,
     resampled,
     stratified,
     summarise,
     welch,
+    welch_interval,
     widened,
 )
 
@@ -53,6 +55,25 @@ def test_welch_is_scipys(sizes: tuple[int, int]) -> None:
     random = np.random.default_rng(1)
     a, b = random.normal(0.0, 1.0, sizes[0]), random.normal(0.7, 3.0, sizes[1])
     assert welch(a, b) == pytest.approx(scipy_stats.ttest_ind(a, b, equal_var=False).pvalue)
+
+
+def test_the_interval_of_a_difference_is_the_one_that_goes_with_welchs_test() -> None:
+    random = np.random.default_rng(1)
+    a, b = random.normal(0.0, 1.0, 9), random.normal(0.7, 3.0, 14)
+    expected = scipy_stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
+    assert welch_interval(a, b) == pytest.approx((expected.low, expected.high))
+    assert welch_interval(np.ones(3), np.zeros(3)) == (1.0, 1.0)
+    assert np.isnan(welch_interval(a, b[:1])).all()
+
+
+def test_the_band_of_many_means_is_the_interval_of_each() -> None:
+    values = np.random.default_rng(0).random((12, 3, 2))
+    values[:, 2, 1] = np.nan
+    band = mean_band(values)
+    np.testing.assert_array_equal(band.value, values.mean(axis=0))
+    one = stratified(values[:, 0, :1], lambda scores: scores.mean(axis=(-2, -1)), resamples=1000)
+    assert (band.low[0, 0], band.high[0, 0]) == pytest.approx((float(one.low), float(one.high)))
+    assert np.isnan([band.low[2, 1], band.high[2, 1]]).all()
 
 
 def test_welch_without_variance_tells_whether_the_means_are_equal() -> None:

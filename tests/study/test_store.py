@@ -168,3 +168,13 @@ def test_all_machines_that_took_part_are_recorded(tmp_path: Path) -> None:
     for device in ("cuda (A)", "cpu (B)", "cuda (A)"):
         note_versions(path, {"torch": "2.0", "device": device})
     assert json.loads(path.read_text()) == {"torch": "2.0", "device": "cuda (A) and cpu (B)"}
+
+
+def test_unreadable_parts_can_be_left_out_and_named(both: Path) -> None:
+    (both / "scores.parquet" / "part-two.parquet").write_bytes(b"damaged")
+    (both / "scores.parquet" / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"notes\.txt"):
+        read(both, "scores")
+    problems: list[str] = []
+    assert read(both, "scores", problems)["score"].tolist() == [0.5, 0.5]
+    assert [problem.split(":")[0].rsplit("/")[-1] for problem in problems] == ["notes.txt", "part-two.parquet"]

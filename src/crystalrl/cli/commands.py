@@ -14,17 +14,19 @@ from rich.markup import escape
 from crystalrl.cli import theory
 from crystalrl.cli.check_tasks import check_tasks
 from crystalrl.cli.errors import RunError
+from crystalrl.cli.inspection import inspect_command
+from crystalrl.cli.pages import Wanted, report_command, show_report
 from crystalrl.cli.parsing import parsed, take_sections
 from crystalrl.cli.progress import ProgressDisplay
-from crystalrl.cli.terminal import draw_figure, show_forecast, show_report, show_tuning
-from crystalrl.report import markdown
+from crystalrl.cli.terminal import show_forecast, show_tuning
+from crystalrl.report.export import Format
 from crystalrl.study import registry
 from crystalrl.study.definition import Table, load_study, pick, study_names, table_from
 from crystalrl.study.execution import Execution, best_device
 from crystalrl.study.kinds import METHODS
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.spec import RunFields, RunSpec, read_toml
-from crystalrl.study.store import Store, result_folders, scored_folders
+from crystalrl.study.store import Store, result_folders
 from crystalrl.study.task_files import load_tasks
 from crystalrl.study.tuning import Search, load_search, study_searches, with_best
 
@@ -96,17 +98,50 @@ class Tune:
 
 
 @dataclass(frozen=True)
-class Report:
-    """Render stored results: tables in the terminal, everything in report.html.
+class Shown:
+    """What to write: options of the commands that show results."""
 
-    Parts that were stored without pyarrow (.npz) are converted to parquet.
+    out: Path = Path("")
+    """File to write, or folder for csv, png and svg; empty: beside the results."""
+    format: Format = "html"
+    """html: a page; md, tex: tables; csv: data of all charts and tables; png, svg: all charts."""
+    charts: str = ""
+    """Names of the charts to write as csv, png or svg, separated by commas; empty: all."""
+    live: bool = False
+    """Serve the page on this machine only, and update it while runs proceed, until Ctrl-C."""
+
+    @property
+    def wanted(self) -> Wanted:
+        names = tuple(name for name in self.charts.split(",") if name)
+        return Wanted(self.format, self.out if self.out.name else None, self.live, names)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Render stored results: tables in the terminal, everything in one self-contained page, report.html.
+
+    Several studies are also shown side by side. Parts that were stored without pyarrow (.npz) are converted to parquet.
     """
 
-    folder: tyro.conf.Positional[Path]
+    folders: tyro.conf.Positional[tuple[Path, ...]]
+    """Folders of results, or folders that contain some."""
+    shown: tyro.conf.OmitArgPrefixes[Shown] = field(default_factory=Shown)
     docs: Path = Path("")
-    """Also write the tables of all results below the folder to this markdown file."""
+    """Also write the tables of all results below the first folder to this markdown file."""
     figure: Path = Path("")
     """Also draw the average performance of all rows to this .svg file; for a single results folder."""
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Look inside memories: those of a run (a folder of results), or the file of one (`memory.save`)."""
+
+    path: tyro.conf.Positional[Path]
+    shown: tyro.conf.OmitArgPrefixes[Shown] = field(default_factory=Shown)
+    row: str = ""
+    """Only this row of a study; empty: all whose memory has phases."""
+    lane: int = 0
+    """Lane of a memory's file."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +169,7 @@ Command = (
     | Annotated[Resume, tyro.conf.subcommand("resume")]
     | Annotated[Tune, tyro.conf.subcommand("tune")]
     | Annotated[Report, tyro.conf.subcommand("report")]
+    | Annotated[Inspect, tyro.conf.subcommand("inspect")]
     | Annotated[List, tyro.conf.subcommand("list")]
     | Annotated[Theory, tyro.conf.subcommand("theory")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]
@@ -178,13 +214,10 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
         case Tune(file, tables, out, device):
             for folder, search in _searches(file, tables, out).items():
                 show_tuning(search, folder, device or best_device(), console)
-        case Report(folder, docs, figure):
-            show_report(folder, console)
-            if docs.name:
-                written = f"crystalrl report {folder} --docs {docs}"
-                console.print(f"Tables: {markdown.write_page(scored_folders(folder), docs, written)}", highlight=False)
-            if figure.name:
-                draw_figure(folder, figure, console)
+        case Report(folders, shown, docs, figure):
+            report_command(folders, console, shown.wanted, docs, figure)
+        case Inspect(path, shown, row, lane):
+            inspect_command(path, console, shown.wanted, row, lane)
         case List():
             _list(console)
         case Demo(out):
@@ -215,7 +248,7 @@ def _run_tables(tables: Mapping[Path, Table], execution: Execution, console: Con
             with ProgressDisplay(groups, console) as display:
                 _train(groups, stores[folder], execution, display)
             if any(stores[folder].has(group.key) for group in groups):
-                show_report(folder, console)
+                show_report([folder], console)
     except (ValueError, OSError):  # nothing of these tables was trained: a corrected command may use their folders
         for store in stores.values():
             store.remove_if_new()

@@ -1,4 +1,4 @@
-"""What the commands print: reports, forecasts, trials."""
+"""What the commands print: forecasts, trials."""
 
 from __future__ import annotations
 
@@ -11,31 +11,13 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from crystalrl.cli.progress import tracked
-from crystalrl.report import html
-from crystalrl.report.figures import write_figure
-from crystalrl.report.terminal import print_results
-from crystalrl.study.analysis import load_results
 from crystalrl.study.definition import Table
 from crystalrl.study.execution import prepare
 from crystalrl.study.forecast import Forecast, forecast
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.speeds import estimated
-from crystalrl.study.store import Store, as_parquet, scored_folders
+from crystalrl.study.store import Store
 from crystalrl.study.tuning import Search, Trials, best, tune
-
-
-def show_report(folder: Path, console: Console) -> None:
-    """Print the tables of every results folder, and write its page."""
-    for inner in scored_folders(folder):
-        as_parquet(inner)
-        print_results(load_results(inner), console)
-        console.print(f"Full report: {html.write_report(inner)}", highlight=False)
-
-
-def draw_figure(folder: Path, path: Path, console: Console) -> None:
-    """Draw the average performance of all rows of one results folder."""
-    console.print(f"Figure: {write_figure(load_results(folder), path)}", highlight=False)
-
 
 WEEK = 168
 """Hours of a week."""

@@ -218,6 +218,10 @@ class ReplayMemory(StoredMemory, complete=False):
         """Nothing to consolidate: returns None."""
         self.packer.check()
 
+    def inspected(self, lane: int, most: int) -> dict[str, Any]:
+        """Empty: the experiences of this memory have no state. See `CrystalMemory.experiences`."""
+        return {}
+
     @exclusive
     def clear(self) -> None:
         """Forget all experiences. Parameters, clock and random streams stay."""

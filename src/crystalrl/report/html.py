@@ -1,112 +1,109 @@
-"""A self-contained HTML page with tables and figures."""
+"""A self-contained HTML page: tables and interactive charts, with the style and the script inside."""
 
 from __future__ import annotations
 
-import html
 import json
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 
-from crystalrl.report import figures, text
+from crystalrl.report.chart import Chart, as_json, asset, escape
 from crystalrl.report.text import Grid
-from crystalrl.study.analysis import Results, load_results
 
-STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
-table{border-collapse:collapse;font-size:.85rem;margin:1rem 0}td,th{padding:.25rem .7rem;text-align:right}
-td:first-child,th:first-child{text-align:left}tr:nth-child(even){background:#f4f6f8}th{border-bottom:2px solid #888}
-.seen{font-size:1.15rem;font-weight:600}p{max-width:50rem}.words td,.words th{text-align:left}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:0 1rem}dd{margin:0}
-svg{max-width:100%;height:auto}footer,dl{color:#666;font-size:.8rem}dt{font-weight:600}
-"""
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; connect-src 'self'"
+"""What the browser may load: nothing but what is in the page (and, on a live page, its own updates)."""
 
 
-def write_report(folder: str | Path) -> Path:
-    """Render a results folder to `report.html` inside it."""
-    results = load_results(folder)
-    path = Path(folder) / "report.html"
-    path.write_text(page(results, json.loads((Path(folder) / "versions.json").read_text())))
-    return path
+class Page:
+    """Collects the charts and tables of one page, which the script finds by their numbers."""
+
+    def __init__(self) -> None:
+        self.charts: list[Chart] = []
+        self._tables = 0
+
+    def figure(self, chart: Chart) -> str:
+        """A chart with its title and what it shows; nothing if it has no data."""
+        if chart.empty:
+            return ""
+        self.charts.append(chart)
+        number = len(self.charts) - 1
+        return (
+            f'<figure id="chart-{number}" data-chart="{number}"><h3>{escape(chart.title)}</h3>'
+            f'<div class="plot"></div><div class="tools"></div><p class="about">{escape(chart.about)}</p></figure>'
+        )
+
+    def table(self, grid: Grid, rows: Mapping[str, str] | None = None, kind: str = "numbers") -> str:
+        """A table that can be sorted, filtered and copied; nothing if it has no lines.
+
+        rows: first word of a line → the row of the study with which it is shown and hidden.
+        """
+        if not grid.lines:
+            return ""
+        self._tables += 1
+        name, known = f"table-{self._tables}", rows or {}
+        head = "<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in grid.headings) + "</tr>"
+        lines = "".join(_line(grid, number, known) for number in range(len(grid.lines)))
+        search = f'<input type="search" data-filter="{name}" placeholder="filter" aria-label="filter the table">'
+        copy = f'<button type="button" data-copy="{name}">copy as markdown</button>'
+        tools = f'<div class="tools">{search if len(grid.lines) > 5 else ""}{copy}</div>'
+        inside = f'<table id="{name}" class="{kind}" data-sort><thead>{head}</thead><tbody>{lines}</tbody></table>'
+        return f'<div class="wide" tabindex="0" role="region" aria-label="table">{inside}</div>{tools}'
+
+    def copied(self, text: str) -> str:
+        """Text to copy, such as BibTeX."""
+        self._tables += 1
+        name = f"table-{self._tables}"
+        button = f'<button type="button" data-copy="{name}">copy</button>'
+        return f'<pre id="{name}">{escape(text)}</pre><div class="tools">{button}</div>'
+
+    def document(self, title: str, body: Sequence[str], live: str = "") -> str:
+        """The whole page. live: address of updates, of a page that follows a run."""
+        head = (
+            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+            f"<style>{asset('page.css')}</style></head>"
+        )
+        follow = f' data-live="{escape(live)}"' if live else ""
+        top = '<header><div class="tools"><button type="button" class="theme">light or dark</button></div></header>'
+        data = as_json([chart.spec() for chart in self.charts])
+        script = f'<script type="application/json" class="charts">{data}</script><script>{asset("page.js")}</script>'
+        inside = "\n".join(part for part in body if part)
+        return f'{head}<body class="crystalrl"{follow}>{top}<main>\n{inside}\n</main>{script}</body></html>\n'
 
 
-def page(results: Results, versions: dict[str, str]) -> str:
-    """The whole page: setup and main results, results over time, tests and further metrics."""
-    title = html.escape(results.table.title or str(results.table.suite))
-    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
-    foot = f"<footer>{html.escape(', '.join(f'{k} {v}' for k, v in versions.items()))}</footer>"
-    return "\n".join(
-        [head, f"<h1>{title}</h1>", *_overview(results), *_over_time(results), *_further(results), foot, "</html>\n"]
+def _line(grid: Grid, number: int, known: Mapping[str, str]) -> str:
+    cells = grid.lines[number]
+    mine = f' data-row="{escape(known[cells[0]])}"' if cells[0] in known else ""
+    inside = "".join(f"<td{_best(grid, number, place)}>{escape(cell)}</td>" for place, cell in enumerate(cells))
+    return f"<tr{mine}>{inside}</tr>"
+
+
+def _best(grid: Grid, line: int, column: int) -> str:
+    return ' class="best"' if (line, column) in grid.best else ""
+
+
+def messages(texts: Iterable[str]) -> str:
+    """Paragraphs about what is missing or could not be read."""
+    return "".join(f'<p class="message">{escape(text)}</p>' for text in texts)
+
+
+def row_switches(names: Sequence[str]) -> str:
+    """A box for every row, which shows and hides it in all tables and charts of its study."""
+    boxes = "".join(
+        f'<label style="color:var(--r{place % 10})"><input type="checkbox" checked data-row="{escape(name)}"><i></i>'
+        f'<span style="color:var(--fg)">{escape(name)}</span></label>'
+        for place, name in enumerate(names)
     )
+    inside = f'<button type="button" data-all>all or none</button>{boxes}'
+    return f'<div class="rows" role="group" aria-label="rows shown">{inside}</div>'
 
 
-def _overview(results: Results) -> list[str]:
-    spec, count = next(iter(results.table.rows.values())), len(results.tasks)
-    again = "" if len(set(results.tasks)) == count else "; the last ones redefine earlier tasks"
-    room = f"{spec.budget_mb:g} MB" if spec.budget_mb else f"{spec.capacity:,} experiences"
-    own = results.rows[0].stage_steps
-    steps = " to ".join(f"{each:,}" for each in dict.fromkeys((min(own), max(own))))
-    setup = f"{count} tasks in sequence, {steps} steps each{again}. The memory holds {room}. "
-    return [
-        f"<p>{html.escape(setup + results.suite_note)}</p>",
-        f"<p class=seen>{html.escape(text.headline(results))}</p>",
-        figures.interval_figure(results),
-        _grid(text.main_table(results)),
-        "<p>Mean over seeds and 95 % interval (bootstrap over seeds).</p>" + _glossary(results, text.SHORT),
-        "<h2>Share of learners and tasks above each score</h2>" + figures.profile_figure(results),
-        "<p>Higher is better; shaded areas are 95 % intervals.</p>",
-        "<h2>Methods compared</h2>" + _grid(text.design_table(results), "words"),
-    ]
+def study(number: int, names: Sequence[str], parts: Iterable[str]) -> str:
+    """A section whose rows have their own switches."""
+    rows = escape(json.dumps(list(names), ensure_ascii=False))
+    return f'<section data-study="{number}" data-rows="{rows}">' + "\n".join(p for p in parts if p) + "</section>"
 
 
-def _over_time(results: Results) -> list[str]:
-    phases = figures.phase_figure(results)
-    return [
-        "<h2>Score on all tasks so far, after each task</h2>" + figures.course_figure(results),
-        "<p>Mean score on all tasks learnt so far; the shaded area contains the middle half of the seeds.</p>",
-        "<h2>The learning matrix</h2>" + figures.matrix_figure(results),
-        "<p>Row k shows the score on every task after k tasks were learnt. A bright area below the diagonal means that "
-        "nothing was forgotten; above the diagonal are tasks that were not learnt yet.</p>",
-        "<h2>Learning each task</h2>" + figures.curve_figure(results),
-        "<p>Score on the current task: a memory that protects old tasks too strongly learns new ones late or not at "
-        "all.</p>",
-        "<h2>The memory’s phases over time</h2>" + phases if phases else "",
-        "<p>Experiences start as liquid, become glass as they prove useful, then crystal.</p>" if phases else "",
-    ]
-
-
-def _further(results: Results) -> list[str]:
-    tuned = text.tuning_table(results)
-    tests = (
-        f"<p>{html.escape(text.family(results))} Welch’s test; Cohen’s d and Hedges’ g are differences in pooled "
-        "standard deviations; P(better) is the probability that a learner of the reference beats one of the row.</p>"
-    )
-    sensitive, orders = text.sensitivity_table(results), text.order_table(results)
-    varied = (
-        "<p>sd over orders: standard deviation over the orders of one seed, averaged over seeds; then the components "
-        "of order, seed and rest; p: test of equal means of all orders.</p>"
-    )
-    chosen = "<p>◂ was chosen on the tuning seeds only.</p>"
-    return [
-        "<h2>Tests</h2>" + _grid(text.comparison_table(results)) + tests if len(results.rows) > 1 else "",
-        "<h2>One setting at a time</h2>" + _grid(sensitive) if sensitive.lines else "",
-        "<h2>Task orders</h2>" + _grid(orders) + varied if orders.lines else "",
-        "<h2>All values tried</h2>" + _grid(tuned) + chosen if tuned.lines else "",
-        "<h2>More metrics</h2>" + _grid(text.main_table(results, text.MORE)) + _glossary(results, text.MORE),
-    ]
-
-
-def _grid(grid: Grid, kind: str = "numbers") -> str:
-    def line(cells: list[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-    return (
-        f"<table class={kind}>"
-        + line(grid.headings, "th")
-        + "".join(line(cells, "td") for cells in grid.lines)
-        + "</table>"
-    )
-
-
-def _glossary(results: Results, names: tuple[str, ...]) -> str:
-    shown = [name for name in names if name == "IQM" or name in results.rows[0].chosen.metrics]
-    entries = [f"<dt>{name}</dt><dd>{html.escape(text.DEFINITIONS[name])}</dd>" for name in shown]
-    return "<dl>" + "".join(entries) + "</dl>"
+def definitions(entries: Iterable[tuple[str, str]]) -> str:
+    """Words and what they mean."""
+    inside = "".join(f"<dt>{escape(word)}</dt><dd>{escape(meaning)}</dd>" for word, meaning in entries)
+    return f"<dl>{inside}</dl>" if inside else ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crystalrl.report.best import FEW, design, significantly_best
 from crystalrl.study.analysis import Cell, Results, Row, compare
 from crystalrl.study.stats import (
     Effect,
@@ -18,6 +19,7 @@ from crystalrl.study.stats import (
     stratified,
     summarise,
     welch,
+    welch_interval,
 )
 from crystalrl.study.times import Time
 
@@ -43,9 +45,6 @@ BRIEF = ("before", "adapted", "AP", "IQM", "learned")
 """Metrics that fit the width of a terminal."""
 MORE = ("forgetting", "zero-shot", "FT random", "FT area", "FT paper", "AP per MB", "MB")
 
-FEW = 10
-"""With fewer seeds than this, the text says so and does not call a lead certain."""
-
 
 @dataclass(frozen=True)
 class Grid:
@@ -53,11 +52,17 @@ class Grid:
 
     headings: list[str]
     lines: list[list[str]]
+    best: frozenset[tuple[int, int]] = frozenset()
+    """Line and column of the numbers that are significantly the best of their column."""
 
     def markdown(self) -> str:
-        """As a markdown table."""
+        """As a markdown table; the best numbers are bold."""
+        lines = [
+            [f"**{cell}**" if (n, k) in self.best else cell.replace("|", "\\|") for k, cell in enumerate(line)]
+            for n, line in enumerate(self.lines)
+        ]
         rule = ["---"] * len(self.headings)
-        return "\n".join("| " + " | ".join(line) + " |" for line in (self.headings, rule, *self.lines)) + "\n"
+        return "\n".join("| " + " | ".join(line) + " |" for line in (self.headings, rule, *lines)) + "\n"
 
 
 def main_table(results: Results, names: tuple[str, ...] = SHORT) -> Grid:
@@ -67,7 +72,9 @@ def main_table(results: Results, names: tuple[str, ...] = SHORT) -> Grid:
     for row in results.rows:
         cells = [_middle(row.chosen) if name == "IQM" else interval(row.chosen.metrics[name]) for name in shown]
         lines.append([row.chosen.name, *cells, str(len(row.chosen.seeds))])
-    return Grid(["", *shown, "seeds"], lines)
+    tested = {column: significantly_best(results, name) for column, name in enumerate(shown, 1) if name != "IQM"}
+    best = {(results.rows.index(row), column) for column, row in tested.items() if row is not None}
+    return Grid(["", *shown, "seeds"], lines, frozenset(best))
 
 
 def cost_table(results: Results, times: Mapping[str, Time]) -> Grid:
@@ -82,6 +89,18 @@ def cost_table(results: Results, times: Mapping[str, Time]) -> Grid:
 def _middle(cell: Cell) -> str:
     """The interquartile mean over tasks, orders and seeds; the bootstrap resamples seeds."""
     return "–" if np.isnan(cell.final).any() else _estimate(stratified(cell.final, interquartile_mean))
+
+
+def paper_table(results: Results) -> Grid:
+    """Numbers of a paper beside ours, of the rows and metrics for which the study names some."""
+    lines = []
+    for row in results.rows:
+        for metric, value in results.table.paper.get(row.name, {}).items():
+            if metric in row.chosen.metrics:
+                ours = row.chosen.metrics[metric]
+                change = f"{float(ours.mean()) - value:+.3f}" if np.isfinite(ours).all() else "–"
+                lines.append([row.chosen.name, metric, interval(ours), number(float(value)), change])
+    return Grid(["", "metric", "ours", "paper", "ours − paper"], lines)
 
 
 def comparison_table(results: Results, brief: bool = False) -> Grid:
@@ -158,22 +177,20 @@ def tuning_table(results: Results, names: tuple[str, ...] = SHORT) -> Grid:
 
 def headline(results: Results) -> str:
     """The main result in a sentence or two, with a test of the lead over the best row of another method."""
-    ranked = sorted(results.rows, key=lambda row: -_mean_of(row))
+    known = [row for row in results.rows if np.isfinite(row.chosen.metrics["AP"]).all()]
+    if not known:
+        return "No row has scores on all tasks yet."
+    ranked = sorted(known, key=lambda row: -_mean_of(row))
     best, count = ranked[0], len(set(results.tasks))
     if len(ranked) == 1:
-        return f"After {count} tasks, {best.chosen.name} scores {_mean_of(best):.2f} on average over all tasks."
+        return f"After {count} tasks, {best.chosen.name} scores {_with_interval(best)} on average over all tasks."
     rest = f"; {ranked[-1].chosen.name} scores {_mean_of(ranked[-1]):.2f}" if len(ranked) > 2 else ""
-    others = [row for row in ranked if _design(row) != _design(best)]
+    others = [row for row in ranked if design(row) != design(best)]
     lead = _lead(results, best, others) if others else "All rows are settings of one method."
     return (
-        f"After {count} tasks in sequence, {best.chosen.name} scores {_mean_of(best):.2f} on average over all "
+        f"After {count} tasks in sequence, {best.chosen.name} scores {_with_interval(best)} on average over all "
         f"tasks{rest}. {lead}"
     )
-
-
-def _design(row: Row) -> tuple[str, str]:
-    """Rows with the same memory and method count as one method, whatever their settings."""
-    return row.spec.memory, row.spec.method
 
 
 def _lead(results: Results, best: Row, others: Sequence[Row]) -> str:
@@ -187,7 +204,9 @@ def _lead(results: Results, best: Row, others: Sequence[Row]) -> str:
         )
     else:
         verdict = "is unlikely to be due to chance" if p < 0.05 else "may be due to chance"
-    test = f"Welch’s test, Holm p {probability(p)}, {seeds} seed{'s' * (seeds > 1)}"
+    low, high = welch_interval(best.chosen.metrics["AP"], other.chosen.metrics["AP"])
+    lead = f"{_mean_of(best) - _mean_of(other):+.3f}" + (f" [{low:+.3f}, {high:+.3f}]" if low == low else "")
+    test = f"{lead}, Welch’s test, Holm p {probability(p)}, {seeds} seed{'s' * (seeds > 1)}"
     return f"Its lead over the best of another method, {other.chosen.name} ({_mean_of(other):.2f}), {verdict} ({test})."
 
 
@@ -204,6 +223,11 @@ def _corrected(results: Results, best: Row, others: Sequence[Row]) -> float:
 
 def _mean_of(row: Row) -> float:
     return float(row.chosen.metrics["AP"].mean())
+
+
+def _with_interval(row: Row) -> str:
+    s = summarise(row.chosen.metrics["AP"])
+    return f"{s.mean:.2f} [{s.low:.2f}, {s.high:.2f}]" if s.count > 1 else f"{s.mean:.2f}"
 
 
 def design_table(results: Results) -> Grid:

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crystalrl.study import metrics, registry
 from crystalrl.study.budget import capacity_for
 from crystalrl.study.definition import Table, table_from
 from crystalrl.study.kinds import METHODS, Kind, MethodKind
 from crystalrl.study.metrics import Matrix
+from crystalrl.study.pivot import Columns, by_cell, pivot
 from crystalrl.study.plan import stage_order, stage_steps, stage_tasks
 from crystalrl.study.spec import RunSpec, read_toml
 from crystalrl.study.stats import Effect, Estimate, cohen, hedges, holm, improvement, welch
 from crystalrl.study.store import read
-
-Columns = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -105,6 +102,8 @@ class Results:
     rows: tuple[Row, ...]
     memory: Columns
     """The memory table; empty if it was not stored."""
+    problems: tuple[str, ...] = ()
+    """What could not be read."""
 
     @property
     def family(self) -> tuple[str, ...]:
@@ -127,18 +126,19 @@ class Results:
         return registry.suite_note(self.table.suite)
 
 
-def load_results(folder: str | Path) -> Results:
-    """Everything that a report needs, from a results folder."""
+def load_results(folder: str | Path, lenient: bool = False) -> Results:
+    """Everything that a report needs, from a results folder; lenient: without parts that cannot be read."""
     path = Path(folder) / "spec.toml"
     if not path.is_file():
         raise FileNotFoundError(f"{folder}: wanted a folder of results, found no spec.toml")
     table = table_from(read_toml(path))
-    stored = _Stored(folder, table)
+    problems: list[str] = []
+    stored = _Stored(folder, table, problems if lenient else None)
     names = [name for name, spec in table.rows.items() if not spec.scratch and stored.cells(name)]
     rows = tuple(row for name in names for row in _rows(stored, name))
     if not rows:
-        raise FileNotFoundError(f"{folder}: wanted results of at least one row, found none yet")
-    return Results(table, stored.tasks, rows, stored.memory)
+        raise FileNotFoundError("; ".join([f"{folder}: wanted results of at least one row, found none yet", *problems]))
+    return Results(table, stored.tasks, rows, stored.memory, tuple(problems))
 
 
 def compare(results: Results) -> list[Comparison]:
@@ -165,56 +165,54 @@ def compare(results: Results) -> list[Comparison]:
 class _Stored:
     """The stored tables of a folder, by cell."""
 
-    def __init__(self, folder: str | Path, table: Table) -> None:
+    def __init__(self, folder: str | Path, table: Table, problems: list[str] | None) -> None:
+        """problems: list to which unreadable parts are added; None: they are errors."""
         self.table, self.tasks = table, stage_tasks(table.suite)
-        self.scores, self.curves = (read(folder, name) for name in ("scores", "curves"))
-        self.memory: Columns = read(folder, "memory") if (Path(folder) / "memory.parquet").is_dir() else {}
+        self.scores, self.curves = (read(folder, name, problems) for name in ("scores", "curves"))
+        self.memory: Columns = read(folder, "memory", problems) if (Path(folder) / "memory.parquet").is_dir() else {}
+        self.places = {name: by_cell(getattr(self, name)) for name in ("scores", "curves", "memory")}
         scratch = [cell for name, spec in table.rows.items() if spec.scratch for cell in self.cells(name)]
         self.scratch = scratch[0] if scratch else None
 
     def cells(self, method: str) -> list[str]:
         """Cells of a row, in the order in which they ran."""
-        return list(dict.fromkeys(self.scores["cell"][self.scores["method"] == method]))
+        firsts = {cell: self.scores["method"][at[0]] for cell, at in self.places["scores"].items()}
+        return [cell for cell, own in firsts.items() if own == method]
 
     def has(self, cell: str, spec: RunSpec) -> bool:
         """Whether every order of a variant is stored."""
-        return set(_orders(cell, spec)) <= set(self.scores["cell"].tolist())
+        return set(_orders(cell, spec)) <= set(self.places["scores"])
 
     def finished(self, cells: Iterable[str], seeds: Sequence[int]) -> tuple[int, ...]:
         """The seeds that are stored for all these cells: not those that failed."""
-        held = [set(self.scores["seed"][self.scores["cell"] == cell].tolist()) for cell in cells]
+        held = [set(np.unique(self.scores["seed"][self.places["scores"][cell]]).tolist()) for cell in cells]
         return tuple(seed for seed in seeds if all(seed in one for one in held))
 
     def matrix(self, cell: str, seeds: Sequence[int]) -> Matrix:
         """R float64[n, S + 1, S]; NaN for missing scores."""
         count = len(self.tasks)
-        return _pivot(self.scores, cell, seeds, ("after", "task"), (count + 1, count))
+        mine = {name: self.scores[name][self.places["scores"][cell]] for name in ("seed", "after", "task", "score")}
+        return pivot(mine, seeds, ("after", "task"), (count + 1, count))
 
     def curve(self, cell: str, seeds: Sequence[int]) -> Matrix:
         """Learning curves float64[n, S, points]."""
-        mine = self.curves["cell"] == cell
-        point = np.zeros(len(mine), dtype=np.int64)
-        for task in range(len(self.tasks)):  # tasks may have their own numbers of steps
-            own = mine & (self.curves["task"] == task)
-            point[own] = np.unique(self.curves["step"][own], return_inverse=True)[1]
-        ranked = {**self.curves, "point": point}
-        return _pivot(ranked, cell, seeds, ("task", "point"), (len(self.tasks), int(point[mine].max(initial=-1)) + 1))
+        place = self.places["curves"].get(cell, np.empty(0, np.int64))
+        mine = {name: self.curves[name][place] for name in ("seed", "task", "step", "score") if self.curves}
+        point = np.zeros(len(place), dtype=np.int64)
+        for task in range(len(self.tasks) if len(place) else 0):  # tasks may have their own numbers of steps
+            own = mine["task"] == task
+            point[own] = np.unique(mine["step"][own], return_inverse=True)[1]
+        shape = (len(self.tasks), int(point.max(initial=-1)) + 1)
+        return (
+            pivot({**mine, "point": point}, seeds, ("task", "point"), shape)
+            if len(place)
+            else np.empty((len(seeds), *shape))
+        )
 
     def nbytes(self, cell: str) -> float:
         """Bytes of memory per learner; NaN without the memory table, which published results may omit for its size."""
-        if not self.memory:
-            return np.nan
-        return float(self.memory["nbytes"][self.memory["cell"] == cell][0])
-
-
-def _pivot(columns: Columns, cell: str, seeds: Sequence[int], axes: tuple[str, str], shape: tuple[int, int]) -> Matrix:
-    """float64[n, *shape]: a cell's scores by seed and two integer columns; NaN for missing scores."""
-    out = np.full((len(seeds), *shape), np.nan)
-    mine = np.flatnonzero((columns["cell"] == cell) & np.isin(columns["seed"], seeds))
-    place = {seed: i for i, seed in enumerate(seeds)}
-    rows = np.array([place[seed] for seed in columns["seed"][mine].tolist()], dtype=np.int64)
-    out[rows, columns[axes[0]][mine], columns[axes[1]][mine]] = columns["score"][mine]
-    return out
+        mine = self.places["memory"].get(cell)
+        return np.nan if mine is None else float(self.memory["nbytes"][mine[0]])
 
 
 def _rows(stored: _Stored, name: str) -> list[Row]:
@@ -222,6 +220,9 @@ def _rows(stored: _Stored, name: str) -> list[Row]:
     table, spec = stored.table, stored.table.rows[name]
     variants = {f"{name} {label}".strip(): variant for label, variant in spec.variants().items()}
     cells = {cell: variant for cell, variant in variants.items() if stored.has(cell, variant)}
+    cells = {cell: variant for cell, variant in cells.items() if stored.finished(_orders(cell, variant), spec.seeds)}
+    if not cells:
+        return []
     reported = {cell: _cell(stored, cell, variant, spec.seeds) for cell, variant in cells.items()}
     if len(cells) == 1 or not table.tuned(spec):
         return [Row(cell, data, (data,), {}, spec) for cell, data in reported.items()]

@@ -11,6 +11,8 @@
     [rows."no gate"]                # an ablation: a copy of another row with changes
     of = "paper"
     params.gate = 0.0
+    [paper."no gate"]               # numbers of a paper, shown beside ours
+    AP = 0.71
 
 A file may hold several such tables under `[tables.NAME]`. `trials`, `at_once` and `[search.ROW]`, as in `tuning`, say
 how `crystalrl tune` searches the settings of rows on the tuning seeds. `[[tasks]]`, as in `task_files`, replaces
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
@@ -56,6 +58,8 @@ class Table:
     """The row that all others are tested against; empty: the first."""
     family: tuple[str, ...] = ("AP",)
     """Metrics that are tested; Holm's correction covers all rows in all of these metrics."""
+    paper: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Numbers of a paper beside ours: row → metric → number."""
 
     def __post_init__(self) -> None:
         if not self.rows:
@@ -85,6 +89,17 @@ class Table:
                 raise ValueError(unknown("family", metric, set(known)))
         if not self.family:
             raise ValueError("family: wanted at least one metric, got none")
+        self._check_paper()
+
+    def _check_paper(self) -> None:
+        for row, numbers in self.paper.items():
+            if row not in self.rows:
+                raise ValueError(unknown("paper", row, set(self.rows)))
+            for metric, value in numbers.items():
+                if metric not in METRICS:
+                    raise ValueError(unknown(f"paper.{row}", metric, set(METRICS)))
+                if isinstance(value, bool) or not isinstance(value, int | float):
+                    raise ValueError(f"paper.{row}.{metric}: wanted a number, got {value!r}")
 
     @property
     def suite(self) -> str | TaskSequence:
@@ -107,13 +122,16 @@ class Table:
         head["tuning_seeds"] = list(self.tuning_seeds)
         if self.family != ("AP",):
             head["family"] = list(self.family)
+        if self.paper:
+            head["paper"] = {row: dict(numbers) for row, numbers in self.paper.items()}
         own = self.suite.values() if isinstance(self.suite, TaskSequence) else {}
         return to_toml({**head, **own, "rows": {name: spec_values(spec) for name, spec in self.rows.items()}})
 
 
 def table_from(values: Mapping[str, Any]) -> Table:
     """A table from TOML values."""
-    known = {"title", "objective", "tuning_seeds", "reference", "family", "defaults", "rows", TASKS, HIDDEN, *SEARCH}
+    known = {"title", "objective", "tuning_seeds", "reference", "family", "paper", "defaults", "rows", TASKS, HIDDEN}
+    known |= set(SEARCH)
     for name in values:
         if name not in known:
             raise ValueError(unknown("study", name, known))
@@ -130,7 +148,7 @@ def table_from(values: Mapping[str, Any]) -> Table:
         except (TypeError, ValueError) as error:
             raise ValueError(f"rows.{name}: {error}") from error
     tuning = parse_seeds(values.get("tuning_seeds", ()))
-    named = {name: values[name] for name in ("objective", "reference") if name in values}
+    named = {name: values[name] for name in ("objective", "reference", "paper") if name in values}
     if "family" in values:
         named["family"] = tuple(values["family"])
     return Table(values.get("title", ""), rows, tuning_seeds=tuning, **named)

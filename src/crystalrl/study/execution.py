@@ -14,12 +14,15 @@ import torch
 from crystalrl.study.checkpoints import MINUTES, Checkpoints
 from crystalrl.study.loggers import log_events, open_logger
 from crystalrl.study.plan import Group
+from crystalrl.study.provenance import write_run
 from crystalrl.study.recorder import Recorder
 from crystalrl.study.run import Event, Progress, Trainer, run
 from crystalrl.study.store import Columns, Failed, Store
 from crystalrl.study.times import note_time
 
 Tables = Mapping[str, Columns]
+Outcome = tuple[Sequence[Failed], Tables, float]
+"""The learners of a run that failed, the tables of the others, and its wall-clock seconds."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +64,17 @@ def execute(
         checkpoints.restore(trainer, recorder)
         for event in recorded(trainer, recorder, checkpoints):
             yield number, event
-        finish(group, recorder.failed(), recorder.tables(), store, str(device))
+        finish(group, (recorder.failed(), recorder.tables(), recorder.seconds), store, str(device))
         note_time(store.folder, group, time.monotonic() - begun)
         checkpoints.discard(group)
 
 
-def finish(group: Group, failed: Sequence[Failed], tables: Tables, store: Store, device: str) -> None:
+def finish(group: Group, outcome: Outcome, store: Store, device: str) -> None:
     """Store a run. If all its learners failed, only that is recorded, and the next start tries again."""
+    failed, tables, seconds = outcome
     store.write_failures(group.key, failed)
     if len(failed) < len(group.lanes):
+        write_run(store.folder, group, seconds, device)
         store.write(group.key, tables, device)
 
 
@@ -116,8 +121,7 @@ def execute_ray(
             yield from queue.get_nowait_batch(queue.qsize())
             for ended in done:
                 group = waiting.pop(ended)
-                failed, tables = ray.get(ended)
-                finish(group, failed, tables, store, device)
+                finish(group, ray.get(ended), store, device)
                 checkpoints.discard(group)
         yield from queue.get_nowait_batch(queue.qsize())
     finally:
@@ -126,8 +130,8 @@ def execute_ray(
 
 
 def _remote_run(number: int, group: Group, folder: str, device: str, minutes: float, queue: Any) -> Any:
-    """One run on a Ray worker: sends its events to the queue, progress at intervals; returns its failures and
-    tables.
+    """One run on a Ray worker: sends its events to the queue, progress at intervals; returns its
+    `Outcome`.
     """
     prepare(device)
     checkpoints, last = Checkpoints(Path(folder), minutes), 0.0
@@ -139,7 +143,7 @@ def _remote_run(number: int, group: Group, folder: str, device: str, minutes: fl
         if not isinstance(event, Progress) or now - last > PAUSE or event.done == event.total:
             queue.put((number, event))
             last = now if isinstance(event, Progress) else last
-    return recorder.failed(), recorder.tables()
+    return recorder.failed(), recorder.tables(), recorder.seconds
 
 
 def pending(groups: Sequence[Group], store: Store, checkpoints: Checkpoints | None = None) -> list[tuple[int, Group]]:

@@ -8,9 +8,23 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from crystalrl.memory.crystal.metrics import DETAILS, MAIN, Metric
 from crystalrl.study.plan import Group
 from crystalrl.study.run import Consolidated, Curve, Event, Scored
 from crystalrl.study.spec import unknown
+
+SO_FAR, PRESENT = "score on the tasks so far", "score on the present task"
+SCORES = {
+    SO_FAR: Metric(
+        "mean score on all tasks learnt so far, after each task", "stays high; falls if tasks are forgotten"
+    ),
+    PRESENT: Metric(
+        "score on the task that is being learnt", "rises during every task; if not, new tasks are not learnt"
+    ),
+    "crystal": MAIN["crystal"],
+    "melted": MAIN["melted"],
+}
+"""The numbers of a row that matter first, in order; all others are in a second group."""
 
 
 class Logger(Protocol):
@@ -94,18 +108,19 @@ def scalars(group: Group, event: Event) -> tuple[dict[str, float], int]:
         for cell in dict.fromkeys(cells.tolist()):
             mine = values[(cells == cell) & np.isfinite(values)]
             if len(mine):
-                found[f"{cell}/{name}"] = float(mine.mean())
+                first = cell if name in SCORES else f"{cell}{DETAILS}"
+                found[f"{first}/{name}"] = float(mine.mean())
     return found, step
 
 
 def _per_lane(group: Group, event: Event) -> tuple[dict[str, Any], int]:
     """Name → one number per lane, and the environment steps."""
     if isinstance(event, Curve):
-        return {"score on the present task": event.score.numpy()}, group.begins(event.stage) + event.step
+        return {PRESENT: event.score.numpy()}, group.begins(event.stage) + event.step
     if isinstance(event, Consolidated):
-        return {f"memory/{name}": value.double().numpy() for name, value in event.values.items()}, event.done
+        return {name: value.double().numpy() for name, value in event.values.items()}, event.done
     if isinstance(event, Scored) and event.after:
         learnt = np.array([lane.stages[: event.after] for lane in group.lanes])
         known = np.take_along_axis(event.score.numpy(), learnt, axis=1)
-        return {"score on the tasks so far": known.mean(axis=1)}, group.begins(event.after)
+        return {SO_FAR: known.mean(axis=1)}, group.begins(event.after)
     return {}, 0

@@ -61,6 +61,12 @@ class Group:
         """Environment steps per lane of each stage, in training order; they are the same for all lanes."""
         return stage_steps(self.spec, self.lanes[0].stages)
 
+    @cached_property
+    def first_lanes(self) -> tuple[int, ...]:
+        """The first lane of every cell: the one whose memory is recorded in detail."""
+        cells = [lane.cell for lane in self.lanes]
+        return tuple(cells.index(cell) for cell in dict.fromkeys(cells))
+
     def begins(self, stage: int) -> int:
         """Environment steps per lane before a stage."""
         return sum(self.stage_steps[:stage])

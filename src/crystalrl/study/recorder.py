@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from crystalrl.study.contents import Contents
+from crystalrl.study.details import contents_rows, followed_rows, histogram_rows
 from crystalrl.study.plan import Group
 from crystalrl.study.run import Built, Consolidated, Curve, Event, Scored
-from crystalrl.study.store import TABLES, Failed
+from crystalrl.study.schema import ALL, TABLES
+from crystalrl.study.store import Failed
 from crystalrl.suites.workers import Incident
 
 
@@ -24,13 +28,20 @@ class Recorder:
     """
 
     def __init__(self, group: Group) -> None:
-        self.lanes = lanes = group.lanes
+        self.group, self.lanes = group, group.lanes
+        lanes = group.lanes
         self.failures: dict[int, Incident] = {}
         """Lane → the incident that ended it."""
         self.lane = {name: np.array([[getattr(lane, name)] for lane in lanes]) for name in ("cell", "method", "seed")}
         self.stages = np.array([lane.stages for lane in lanes])
         self.nbytes = np.nan
-        self.rows: dict[str, list[dict[str, NDArray[Any]]]] = {table: [] for table in TABLES}
+        self._begun = monotonic()
+        self.rows: dict[str, list[dict[str, NDArray[Any]]]] = {table: [] for table in ALL}
+
+    @property
+    def seconds(self) -> float:
+        """Wall-clock time of the run so far, without the time for which it was interrupted."""
+        return monotonic() - self._begun
 
     def record(self, event: Event) -> None:
         """Add the rows of an event."""
@@ -47,6 +58,10 @@ class Recorder:
             self._add("memory", step=event.done, task=self._task(event.stage), nbytes=self.nbytes, **values)
             due = self.rows["memory"][-1]["evaluated"] > 0  # lanes may consolidate at different times
             self.rows["memory"][-1] = {name: column[due] for name, column in self.rows["memory"][-1].items()}
+            self._details("histograms", histogram_rows(self.group, event))
+            self._details("followed", followed_rows(self.group, event))
+        elif isinstance(event, Contents):
+            self._details("contents", contents_rows(self.group, event))
         elif isinstance(event, Incident) and event.fatal:
             self.failures.setdefault(event.lane, event)
 
@@ -57,7 +72,8 @@ class Recorder:
         """
         if len(self.failures) == len(self.lanes):
             return {}
-        joined = {table: _joined(rows, [*TABLES[table]]) for table, rows in self.rows.items()}
+        known = {table: rows for table, rows in self.rows.items() if rows or table in TABLES}
+        joined = {table: _joined(rows, [*ALL[table]]) for table, rows in known.items()}
         return {table: self._without_failed(columns) for table, columns in joined.items()}
 
     def _without_failed(self, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -79,26 +95,26 @@ class Recorder:
         names: dict[str, list[str]] = {}
         tensors: dict[str, Tensor] = {}
         for table, rows in self.rows.items():
-            for name, column in _joined(rows, [*TABLES[table]]).items() if rows else ():
+            for name, column in _joined(rows, [*ALL[table]]).items() if rows else ():
                 if column.dtype.kind in "UO":
                     known, column = np.unique(column.astype(str), return_inverse=True)
                     names[f"{table}.{name}"] = known.tolist()
                 tensors[f"{table}.{name}"] = torch.from_numpy(np.ascontiguousarray(column))
-        header = {"names": names, "columns": list(tensors), "nbytes": self.nbytes}
+        header = {"names": names, "columns": list(tensors), "nbytes": self.nbytes, "seconds": self.seconds}
         return {**header, "failures": [asdict(incident) for incident in self.failures.values()]}, tensors
 
     def load(self, header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Continue from what `state` returned."""
         self.nbytes = header["nbytes"]
+        self._begun = monotonic() - header.get("seconds", 0.0)
         self.failures = {given["lane"]: Incident(**given) for given in header.get("failures", ())}
-        self.rows = {table: [] for table in TABLES}
-        for full in header["columns"]:
-            (table, _, name), column = full.partition("."), tensors[full].numpy()
-            if full in header["names"]:
-                column = np.array(header["names"][full])[column]
-            if not self.rows[table]:
-                self.rows[table].append({})
-            self.rows[table][0][name] = column
+        self.rows = {table: [] for table in ALL}
+        for table, columns in stored_columns(header, tensors).items():
+            self.rows[table].append(columns)
+
+    def _details(self, table: str, rows: Mapping[str, NDArray[Any]]) -> None:
+        if rows:
+            self.rows[table].append(dict(rows))
 
     def _task(self, stage: int) -> NDArray[Any]:
         return self.stages[:, stage : stage + 1]
@@ -113,3 +129,14 @@ class Recorder:
 def _joined(rows: Sequence[Mapping[str, NDArray[Any]]], first: Sequence[str]) -> dict[str, NDArray[Any]]:
     names = dict.fromkeys([*first, *(name for row in rows for name in row)])
     return {name: np.concatenate([row.get(name, np.full(len(row["cell"]), np.nan)) for row in rows]) for name in names}
+
+
+def stored_columns(header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, dict[str, NDArray[Any]]]:
+    """The columns of every table in what `Recorder.state` returned."""
+    tables: dict[str, dict[str, NDArray[Any]]] = {}
+    for full in header["columns"]:
+        (table, _, name), column = full.partition("."), tensors[full].numpy()
+        if full in header["names"]:
+            column = np.array(header["names"][full])[column]
+        tables.setdefault(table, {})[name] = column
+    return tables

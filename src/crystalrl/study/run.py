@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from crystalrl.random import Streams
 from crystalrl.study import build
+from crystalrl.study.contents import Contents, contents
 from crystalrl.study.cuda_graph import Captured
 from crystalrl.study.plan import Group
 from crystalrl.study.registry import has_boundaries
@@ -54,14 +55,16 @@ class Scored:
 
 @dataclass(frozen=True)
 class Consolidated:
-    """Report of a consolidation after `done` steps: name → float64[L]."""
+    """Report of a consolidation after `done` steps: name → float64[L]; further see `Consolidation`."""
 
     stage: int
     done: int
     values: Mapping[str, Tensor]
+    histogram: Tensor | None = None
+    followed: Mapping[str, Tensor] = field(default_factory=dict)
 
 
-Event = Built | Progress | Curve | Scored | Consolidated | Incident
+Event = Built | Progress | Curve | Scored | Consolidated | Contents | Incident
 
 
 class Trainer:
@@ -264,7 +267,7 @@ def run(group: Group, device: torch.device | str = "cpu", trainer: Trainer | Non
             if trainer.memory.due:
                 report = trainer.memory.consolidate(trainer.agent.evaluate)
                 if report is not None:
-                    yield Consolidated(stage, event.done, report.values)
+                    yield Consolidated(stage, event.done, report.values, report.histogram, report.followed)
             if point := curve_step(group, event.stage, event.done):
                 score = trainer.score_current(stage)
                 yield from trainer.incidents()
@@ -272,6 +275,7 @@ def run(group: Group, device: torch.device | str = "cpu", trainer: Trainer | Non
             yield event
         trainer.end(stage)
         trainer.stage, trainer.step = stage + 1, 0
+        yield from contents(trainer.memory, group, stage)
         yield from scored(trainer)
 
 

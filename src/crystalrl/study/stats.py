@@ -87,6 +87,18 @@ def welch(a: Array, b: Array) -> float:
     return float(stats.ttest_ind_from_stats(*ours, *theirs, equal_var=False).pvalue)
 
 
+def welch_interval(a: Array, b: Array, level: float = LEVEL) -> tuple[float, float]:
+    """Interval of the difference of means that goes with Welch's test; NaN with fewer than two of either."""
+    if min(len(a), len(b)) < 2:
+        return float("nan"), float("nan")
+    difference, parts = float(a.mean() - b.mean()), [x.var(ddof=1) / len(x) for x in (a, b)]
+    if sum(parts) == 0:
+        return difference, difference
+    freedom = sum(parts) ** 2 / sum(part**2 / (len(x) - 1) for part, x in zip(parts, (a, b), strict=True))
+    half = float(stats.t.ppf((1 + level) / 2, freedom) * np.sqrt(sum(parts)))
+    return difference - half, difference + half
+
+
 def holm(p: Sequence[float]) -> list[float]:
     """p values corrected for multiple tests (Holm 1979); NaN stays NaN and is not counted."""
     from statsmodels.stats.multitest import multipletests
@@ -168,6 +180,15 @@ def stratified(
     groups = 1 if strata is None else len(np.unique(strata))
     low, high = np.quantile(drawn, widened(len(scores), level, groups), axis=0)
     return Estimate(statistic(scores), low, high)
+
+
+def mean_band(values: Array, resamples: int = 1000, level: float = LEVEL) -> Estimate:
+    """Mean over learners of values [n, …], with the bootstrap interval of every entry; NaN where a value is unknown."""
+    drawn, count = resampled(len(values), None, resamples), len(values)
+    share = np.stack([np.bincount(row, minlength=count) for row in drawn]) / count
+    means = share @ values.reshape(count, -1)
+    low, high = (edge.reshape(values.shape[1:]) for edge in np.quantile(means, widened(count, level), axis=0))
+    return Estimate(values.mean(axis=0), low, high)
 
 
 def resampled(count: int, strata: Labels | None, resamples: int, seed: int = 0) -> Labels:

@@ -5,7 +5,9 @@
     scores.parquet/part-KEY.parquet    cell, method, seed, after, task, score: the learning matrix
     curves.parquet/part-KEY.parquet    cell, method, seed, task, step, score: on the current task
     memory.parquet/part-KEY.parquet    cell, method, seed, step, task, nbytes and the report of each consolidation
+    runs/KEY.json                      time, machine, commit and versions of a run; see `provenance`
 
+Memories with phases also have histograms.parquet, followed.parquet and contents.parquet: see `DETAILS`.
 Tasks and seeds count from 0. All parts of a table have the same columns, so `pandas.read_parquet("scores.parquet")`
 reads a whole table; `crystalrl.results.load` reads all tables. Every lane-batched run adds
 one part to each table, the scores last: a run is complete once its scores are stored, so an interrupted study continues
@@ -30,18 +32,9 @@ import torch
 
 from crystalrl._version import __version__
 from crystalrl.memory.crystal.report import NAMES
+from crystalrl.study.schema import ALL, TABLES
 from crystalrl.study.spec import read_toml
 from crystalrl.study.table_files import SUFFIXES, Arrays, has_parquet, packed, read_part, same, write_part, write_whole
-
-_LANE = {"cell": "s", "method": "s", "seed": "i"}
-TABLES = {
-    "memory": {**_LANE, "step": "i", "task": "i", "nbytes": "f"},
-    "curves": {**_LANE, "task": "i", "step": "i", "score": "f"},
-    "scores": {**_LANE, "after": "i", "task": "i", "score": "f"},
-}
-"""Columns of each table, in writing order: s text, i integer, f float. The memory table also has a float column for
-each name in a consolidation's report, NaN where a memory reports nothing.
-"""
 
 ENVIRONMENTS = ("gymnasium", "mujoco", "metaworld", "ale-py", "minatar")
 """Packages of environments whose versions are noted, if they are installed."""
@@ -111,14 +104,15 @@ class Store:
 
     def write(self, key: str, tables: Mapping[str, Columns], device: str) -> None:
         """Store all tables of one run. If it is already stored, the scores must be equal."""
-        arrays = {table: packed(_complete(table, tables[table]), kinds) for table, kinds in TABLES.items()}
+        given = {table: kinds for table, kinds in ALL.items() if table in TABLES or len(tables.get(table, {}))}
+        arrays = {table: packed(_complete(table, tables[table]), kinds) for table, kinds in given.items()}
         if self.has(key):
             path = _parts(self.folder, "scores")[key]
             if not same(_read("scores", path), arrays["scores"]):
                 raise ValueError(f"{path}: wanted the same scores as those of this run, got others")
             return
         note_versions(self.folder / "versions.json", versions(device))
-        for table in TABLES:
+        for table in given:
             place = _place(self.folder, table)
             place.mkdir(exist_ok=True)
             for suffix in SUFFIXES:  # left by an interrupted run
@@ -126,30 +120,56 @@ class Store:
             write_part(place / f"part-{key}", arrays[table])
 
 
-def read(folder: str | os.PathLike[str], table: str) -> Arrays:
-    """All parts of a table: column name → array; NaN if a part lacks a column."""
-    keys = _parts(folder, "scores")
+def read(folder: str | os.PathLike[str], table: str, problems: list[str] | None = None) -> Arrays:
+    """All parts of a table: column name → array; NaN if a part lacks a column.
+
+    problems: list to which the errors of unreadable parts are added, which are left out; None: they are raised.
+    """
+    keys = _parts(folder, "scores", problems)
     if not keys:
         raise FileNotFoundError(f"{folder}: wanted results of a study, found none")
-    parts = _parts(folder, table)
+    parts = keys if table == "scores" else _parts(folder, table, problems)
     held, loaded = _Holders(), []
     for key, finished in keys.items():
-        if key not in parts:
-            raise FileNotFoundError(f"{_place(folder, table)}: wanted a part for {finished}, found none")
-        loaded.append(_read(table, parts[key]))
-        held.add(parts[key], loaded[-1])
-    names = dict.fromkeys(name for columns in loaded for name in columns)
-    return {name: np.concatenate([_column(columns, name) for columns in loaded]) for name in names}
+        try:
+            if key not in parts:
+                raise FileNotFoundError(f"{_place(folder, table)}: wanted a part for {finished}, found none")
+            part = _read(table, parts[key])
+            held.add(parts[key], part)
+        except (ValueError, OSError) as error:
+            if problems is None:
+                raise
+            problems.append(str(error))
+        else:
+            loaded.append(part)
+    return joined(loaded)
+
+
+def read_details(folder: str | os.PathLike[str], table: str, problems: list[str]) -> Arrays:
+    """A table of `DETAILS`: all its readable parts of finished runs; empty if there are none, as in older results."""
+    loaded, finished = [], _parts(folder, "scores", problems)
+    for key, path in _parts(folder, table, problems).items():
+        try:
+            loaded += [_read(table, path)] if key in finished else []
+        except ValueError as error:
+            problems.append(str(error))
+    return joined(loaded)
+
+
+def joined(parts: Sequence[Columns]) -> Arrays:
+    """Parts of a table one below the other; NaN where a part lacks a column."""
+    names = dict.fromkeys(name for columns in parts for name in columns)
+    return {name: np.concatenate([_column(columns, name) for columns in parts]) for name in names}
 
 
 def as_parquet(folder: str | os.PathLike[str]) -> int:
     """Convert all .npz parts to parquet and return their number; 0 without pyarrow. Then all parts have one schema."""
     if not has_parquet():
         return 0
-    found = [(table, path) for table in TABLES for path in sorted(_place(folder, table).glob("part-*.npz"))]
+    found = [(table, path) for table in ALL for path in sorted(_place(folder, table).glob("part-*.npz"))]
     for table, path in found:
         _parts(folder, table)  # refuses a parquet part of the same run with other contents
-        write_part(path.with_suffix(""), packed(_complete(table, _read(table, path)), TABLES[table]))
+        write_part(path.with_suffix(""), packed(_complete(table, _read(table, path)), ALL[table]))
         path.unlink()
     _unify(folder, "memory")
     return len(found)
@@ -166,7 +186,7 @@ def _unify(folder: str | os.PathLike[str], table: str) -> None:
 
 def _complete(table: str, columns: Columns) -> dict[str, Any]:
     """The columns of a part and, in the memory table, NaN for what its memory does not report; in a fixed order."""
-    first = [*TABLES[table], *(NAMES if table == "memory" else ())]
+    first = [*ALL[table], *(NAMES if table == "memory" else ())]
     return {name: _column(columns, name) for name in dict.fromkeys([*first, *columns])}
 
 
@@ -212,15 +232,21 @@ def _place(folder: str | os.PathLike[str], table: str) -> Path:
     return Path(folder) / f"{table}.parquet"
 
 
-def _parts(folder: str | os.PathLike[str], table: str) -> dict[str, Path]:
-    """Key → file of every part, in order. A run in both formats counts once, if the contents are equal."""
+def _parts(folder: str | os.PathLike[str], table: str, problems: list[str] | None = None) -> dict[str, Path]:
+    """Key → file of every part, in order. A run in both formats counts once, if the contents are equal; `problems` as
+    in `read`.
+    """
     found: dict[str, Path] = {}
     place = _place(folder, table)
     for path in sorted(place.iterdir()) if place.is_dir() else []:
         if path.name.startswith("."):
             continue
         if path.suffix not in SUFFIXES or not path.name.startswith("part-"):
-            raise ValueError(f"{path}: wanted nothing but parts such as part-KEY.parquet in {place}, got this file")
+            said = f"{path}: wanted nothing but parts such as part-KEY.parquet in {place}, got this file"
+            if problems is None:
+                raise ValueError(said)
+            problems.append(said)
+            continue
         key = path.stem.removeprefix("part-")
         if key in found and not same(_read(table, found[key]), _read(table, path)):
             raise ValueError(f"{path}: wanted the same as in {found[key].name}, got other contents")
@@ -229,7 +255,7 @@ def _parts(folder: str | os.PathLike[str], table: str) -> dict[str, Path]:
 
 
 def _read(table: str, path: Path) -> Arrays:
-    return read_part(path, TABLES[table], more=table == "memory")
+    return read_part(path, ALL[table], more=table in ("memory", "contents"))
 
 
 def _column(columns: Columns, name: str) -> Any:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Transition
-from crystalrl.memory.crystal.report import NAMES, Consolidation, effective_contexts, health
+from crystalrl.memory.crystal.report import FOLLOWED, NAMES, Consolidation, effective_contexts, health
 from tests.memory.crystal.experience import by_reward, feed, memory_of, stream, with_output
 
 STAGES = {"evaluate", "neighbours", "utility", "interference", "crystallization", "moves", "apply", "report"}
@@ -183,3 +183,21 @@ def test_ledger_and_lists_take_at_most_160_bytes_per_experience(params: CrystalP
     memory = CrystalMemory(100_000, obs=(3,), action=(2,), params=params, seed=0)
     graph = memory.neighbours.empty_graph(memory.arena)
     assert memory.nbytes - memory.arena.nbytes + graph.list_bytes <= 160 * memory.capacity
+
+
+def test_followed_slots_show_the_state_of_their_experiences_after_the_consolidation() -> None:
+    memory = CrystalMemory(48, obs=(2,), action=3, seed=0, params=CrystalParams(capacity=(1.0, 1.0, 1.0)))
+    for step in range(40):
+        memory.add(Transition(torch.rand(2), step % 3, 0.0, torch.rand(2), False, False))
+    told = memory.consolidate(lambda batch: batch.reward + 0.5)
+    slots = told.followed["slot"][0].long()
+    assert slots.tolist() == [48 * k // FOLLOWED for k in range(FOLLOWED)]
+    assert torch.equal(told.followed["phase"][0], memory.ledger.phase[0, slots].double())
+    for name in ("c", "utility", "interference"):
+        assert torch.equal(told.followed[name][0], getattr(memory.ledger, name)[0, slots].double())
+    held = told.followed["phase"][0] > 0
+    parts = [told.followed[name][0][held] for name in ("surprise", "novelty", "downstream")]
+    weights = (memory.params.w1, memory.params.w2, memory.params.w3)
+    whole = sum(float(w) * part for w, part in zip(weights, parts, strict=True)) / max(sum(map(float, weights)), 1.0)
+    torch.testing.assert_close(told.followed["utility"][0][held], whole.clamp(0, 1), atol=1e-6, rtol=0)
+    assert told.followed["drift"].isnan().all()  # no anchors

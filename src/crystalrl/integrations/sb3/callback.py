@@ -15,6 +15,7 @@ from stable_baselines3.common.vec_env import VecNormalize, sync_envs_normalizati
 from crystalrl.integrations.sb3.buffers import CrystalReplayBuffer, MemoryReplayBuffer
 from crystalrl.integrations.sb3.checks import NO_HER
 from crystalrl.memory import Consolidation
+from crystalrl.memory.crystal.metrics import tag
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class Consolidate(BaseCallback):
     def _log(self, report: Consolidation) -> None:
         for name, value in report.scalars().items():
             if not math.isnan(value):
-                self.logger.record(f"memory/{name}", value)
+                self.logger.record(tag(name), value)
         for text in report.warnings:
             if text not in self.told:
                 warnings.warn(f"memory: {text}", stacklevel=3)

@@ -47,13 +47,14 @@ def plan(snapshot: Snapshot, critic: Critique, nearby: Neighbourhood) -> Plan:
     columns = replace(old, error=torch.where(chosen, critic.error, old.error))
     visits = find_visits(shared.grid, snapshot, shared.features)
     counted, notes = visit_counts(shared.grid, visits, nearby, snapshot.occupied, shared.params.novelty)
-    utility, clipped = _utility(snapshot, columns.error, counted, nearby.near)
+    utility, clipped, seen = _utility(snapshot, columns.error, counted, nearby.near)
     columns = replace(columns, utility=utility)
     stages.done("utility")
     flagged = nearby.flagged & snapshot.due
     columns = replace(columns, interference=_interference(snapshot, flagged, nearby.near))
     stages.done("interference")
-    columns, elapsed = _crystallize(snapshot, columns, critic.output)
+    drift = _drift(snapshot, critic.output)
+    columns, elapsed = _crystallize(snapshot, columns, drift)
     practised = _practised(snapshot, nearby.near)
     columns = replace(columns, held=torch.where(practised, 0.0, columns.c))
     anchors = _follow(snapshot, columns.c, elapsed, practised, critic.output)
@@ -66,7 +67,8 @@ def plan(snapshot: Snapshot, critic: Critique, nearby: Neighbourhood) -> Plan:
     values = {"clipped": clipped, "epsilon": nearby.epsilon[:, 0], "delta_r": nearby.delta_r[:, 0], "time_step": step}
     values |= {"contradicted": flagged.sum(-1), "evaluated": chosen.sum(-1), **moves.counts}
     unit = _policy_unit(snapshot, critic.stake)
-    return Plan(snapshot, columns, moves.phase, anchors, unit, visits, values, stages.seconds, notes)
+    seen = seen if drift is None else {**seen, "drift": drift}
+    return Plan(snapshot, columns, moves.phase, anchors, unit, visits, values, stages.seconds, notes, seen)
 
 
 def scaled_error(error: Tensor, occupied: Tensor, scale: Literal["median", "q95", "raw"]) -> tuple[Tensor, Tensor]:
@@ -111,8 +113,12 @@ def back_up(
     return value
 
 
-def _utility(snapshot: Snapshot, error: Tensor, counted: Tensor, near: Near | None) -> tuple[Tensor, Tensor]:
-    """U = w₁·δ̂ + w₂·N + w₃·V in [0, 1] of the chosen experiences (eq. utility), and the share [L] of |δ| clipped."""
+def _utility(
+    snapshot: Snapshot, error: Tensor, counted: Tensor, near: Near | None
+) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """U = w₁·δ̂ + w₂·N + w₃·V in [0, 1] of the chosen experiences (eq. utility), the share [L] of |δ| clipped, and δ̂, N
+    and V by name.
+    """
     params, lane = snapshot.shared.params, snapshot.shared.lane_params
     if params.downstream == "random":
         near = _random_near(snapshot)
@@ -125,7 +131,8 @@ def _utility(snapshot: Snapshot, error: Tensor, counted: Tensor, near: Near | No
     utility = utility / torch.where(whole > 1 + 1e-6, whole, 1.0)
     if snapshot.boost is not None:
         utility = utility + snapshot.boost
-    return torch.where(snapshot.chosen, utility.clamp(0, 1).to(torch.float32), snapshot.columns.utility), clipped
+    utility = torch.where(snapshot.chosen, utility.clamp(0, 1).to(torch.float32), snapshot.columns.utility)
+    return utility, clipped, {"surprise": scaled, "novelty": novelty, "downstream": downstream}
 
 
 def _mean_over(snapshot: Snapshot, values: Tensor) -> Tensor:
@@ -155,14 +162,14 @@ def _interference(snapshot: Snapshot, flagged: Tensor, near: Near | None) -> Ten
     return torch.where(snapshot.due & snapshot.occupied, value, old)
 
 
-def _crystallize(snapshot: Snapshot, columns: Columns, output: Mapping[str, Tensor]) -> tuple[Columns, Tensor]:
+def _crystallize(snapshot: Snapshot, columns: Columns, drift: Tensor | None) -> tuple[Columns, Tensor]:
     """One step of c, and the time Δt float64[L, W] that it covers; 0 for experiences that were not chosen."""
     params, chosen = snapshot.shared.params, snapshot.chosen
     now, unit = snapshot.clock.time, float(params.unit(snapshot.shared.capacity))
     if params.clock == "calls":
         now, unit = snapshot.consolidations + 1, 1 / params.delta_t
     elapsed = torch.where(chosen, since(columns.updated, now).to(torch.float64) / unit, 0.0)
-    gain, loss = _rates(snapshot, columns, _settled(snapshot, output))
+    gain, loss = _rates(snapshot, columns, _settled(snapshot, drift))
     c = _step(snapshot, gain, loss, elapsed)
     updated = torch.where(chosen, now[:, None].to(torch.int32), columns.updated)
     return replace(columns, c=torch.where(chosen, c, columns.c), updated=updated), elapsed
@@ -177,19 +184,25 @@ def _rates(snapshot: Snapshot, columns: Columns, settled: Tensor) -> tuple[Tenso
     return gain * (1 - interference), lane["melt"] * interference + lane["leak"]
 
 
-def _settled(snapshot: Snapshot, output: Mapping[str, Tensor]) -> Tensor:
+def _settled(snapshot: Snapshot, drift: Tensor | None) -> Tensor:
     """S = exp(−drift / (g·spread)), [L, W]; 1 for outputs that did not move, and at the first evaluation."""
-    c = snapshot.columns.c
-    if snapshot.shared.params.settle is None or not output:
-        return torch.ones_like(c)
-    drift = torch.zeros_like(c)
+    if snapshot.shared.params.settle is None or drift is None:
+        return torch.ones_like(snapshot.columns.c)
+    factor = torch.exp(-drift / snapshot.shared.lane_params["settle"]).to(drift.dtype)
+    return torch.where(snapshot.unevaluated, 1.0, factor)
+
+
+def _drift(snapshot: Snapshot, output: Mapping[str, Tensor]) -> Tensor | None:
+    """Distance of the outputs from their anchors, relative to the spread of the outputs, [L, W]; None: no anchors."""
+    if not output:
+        return None
+    drift = torch.zeros_like(snapshot.columns.c)
     for name, now in output.items():
         flat = now.view(*drift.shape, -1)
         held = snapshot.shared.anchors[name][:, : snapshot.slots].reshape(flat.shape)
         _, deviation = moments(flat, snapshot.chosen, snapshot.block)
         drift += (flat - held).abs().mean(-1) / deviation.mean(-1) / len(output)
-    factor = torch.exp(-drift / snapshot.shared.lane_params["settle"]).to(drift.dtype)
-    return torch.where(snapshot.unevaluated, 1.0, factor)
+    return drift
 
 
 def _step(snapshot: Snapshot, gain: Tensor, loss: Tensor, elapsed: Tensor) -> Tensor:

@@ -234,11 +234,16 @@ class CrystalMemory(StoredCrystals):
         """Never evict the experiences in these slots [B] or [L, B], or allow it again: the paper's idea for safety."""
         self.ledger.pin(occupied_slots(self.spec, index, self.ledger.phase), pinned)
 
-    def experiences(self, phase: str | None = None, lane: int = 0) -> dict[str, Any]:
+    def experiences(self, phase: str | None = None, lane: int = 0, most: int | None = None) -> dict[str, Any]:
         """The stored experiences of a lane, of one phase or all: obs, action, reward, next_obs, discount, terminated,
-        truncated, context, c, utility, phase, number (order of arrival) and index (slot), one row per experience.
+        truncated, context, c, utility, error, interference, phase, number (order of arrival) and index (slot), one row
+        per experience. most: at most so many, evenly spaced over the slots.
         """
-        return contents(self.ledger, self.arena, phase, lane)
+        return contents(self.ledger, self.arena, phase, lane, most)
+
+    def inspected(self, lane: int, most: int) -> dict[str, Any]:
+        found = self.experiences(lane=lane, most=most)
+        return {**found, "anchors": {name: anchor[lane, found["index"]] for name, anchor in self.anchors.items()}}
 
     def summary(self) -> str:
         """What the memory holds, how full it is, what its anchors pull, and whether anything crystallizes."""

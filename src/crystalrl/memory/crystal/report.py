@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 
 import torch
@@ -16,6 +16,8 @@ from crystalrl.memory.crystal.snapshot import Plan
 from crystalrl.memory.crystal.summary import idle
 
 BINS = 10
+FOLLOWED = 32
+SEEN = ("surprise", "novelty", "downstream", "drift")
 _PHASES = PHASES[1:]
 NAMES = (
     *_PHASES,
@@ -63,6 +65,9 @@ class Consolidation:
     """Likely problems, in plain language."""
     notes: tuple[str, ...] = ()
     """What was decided automatically, in plain language; nothing to worry about."""
+    followed: Mapping[str, Tensor] = field(default_factory=dict)
+    """The state of `FOLLOWED` slots, evenly spaced, float64[L, F] by name: an experience stays in its slot for life. An
+    empty slot has phase 0; NaN: unknown."""
 
     def scalars(self) -> dict[str, float]:
         """All values for a logger, averaged over the lanes that have one, and the seconds as seconds_…"""
@@ -84,7 +89,25 @@ def consolidation(
     seconds = {**plan.seconds, "apply": written_at - begun_at, "report": perf_counter() - written_at}
     turns = plan.snapshot.consolidations + 1
     warnings = idle(ledger, anchors, turns) + health(on_cpu, ledger.params.interference)
-    return Consolidation(on_cpu, counts, seconds, warnings, plan.notes)
+    return Consolidation(on_cpu, counts, seconds, warnings, plan.notes, followed(plan, ledger))
+
+
+def followed(plan: Plan, ledger: CrystalLedger) -> dict[str, Tensor]:
+    """The state of some slots after a plan was written; see `Consolidation.followed`."""
+    count = min(FOLLOWED, ledger.slots)
+    slots = torch.arange(count, device=ledger.c.device) * ledger.slots // count
+    known = {"slot": slots.expand(ledger.lanes, -1), "number": ledger.birth[:, slots], "phase": ledger.phase[:, slots]}
+    known |= {name: getattr(ledger, name)[:, slots] for name in ("c", "utility", "error", "interference")}
+    inside = slots.clamp_max(plan.snapshot.slots - 1)
+    evaluated = plan.snapshot.chosen[:, inside] & (slots < plan.snapshot.slots)
+    for name in SEEN:
+        values = plan.seen.get(name)
+        nothing = torch.full_like(known["c"], torch.nan)
+        known[name] = (
+            nothing if values is None else torch.where(evaluated, values.expand_as(plan.phase)[:, inside], nothing)
+        )
+    table = torch.stack([value.to(torch.float64) for value in known.values()]).cpu()
+    return dict(zip(known, table, strict=True))
 
 
 def phase_statistics(ledger: CrystalLedger) -> dict[str, Tensor]:

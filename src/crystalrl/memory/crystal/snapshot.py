@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from time import perf_counter
 
 import torch
@@ -38,7 +38,7 @@ class Columns:
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        return tuple(field.name for field in fields(cls))
+        return tuple(each.name for each in fields(cls))
 
     @classmethod
     def copied(cls, ledger: CrystalLedger, slots: int) -> Columns:
@@ -127,6 +127,9 @@ class Plan:
     """Wall-clock seconds by stage."""
     notes: tuple[str, ...] = ()
     """Remarks for the report."""
+    seen: Mapping[str, Tensor] = field(default_factory=dict)
+    """What the ledger does not keep of each experience, [L, W] by name: the parts of its utility (surprise, novelty,
+    downstream) and the drift of its outputs from their anchors."""
     neighbours: Neighbours | None = None
     """The new neighbour lists, if `CrystalMemory.plan` worked on a copy."""
 

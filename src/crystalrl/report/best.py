@@ -1,0 +1,35 @@
+"""Which numbers of a table are marked as best: only where the lead is significant."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crystalrl.study.analysis import Results, Row
+from crystalrl.study.stats import holm, welch
+
+FEW = 10
+"""With fewer seeds than this, no lead is called certain and nothing is marked."""
+LOWER = ("forgetting",)
+"""Metrics of which less is better."""
+
+
+def design(row: Row) -> tuple[str, str]:
+    """Rows with the same memory and method count as one method, whatever their settings."""
+    return row.spec.memory, row.spec.method
+
+
+def significantly_best(results: Results, metric: str) -> Row | None:
+    """The row with the best mean, if it is better than every row of another method.
+
+    Welch's tests of this row against all of them, with Holm's correction, must be below .05, with enough seeds in each.
+    """
+    rows = [row for row in results.rows if np.isfinite(row.chosen.metrics[metric]).all()]
+    if not rows:
+        return None
+    sign = -1.0 if metric in LOWER else 1.0
+    best = max(rows, key=lambda row: sign * float(row.chosen.metrics[metric].mean()))
+    others = [row for row in rows if design(row) != design(best)]
+    if not others or min(len(row.chosen.seeds) for row in (best, *others)) < FEW:
+        return None
+    p = holm([welch(best.chosen.metrics[metric], row.chosen.metrics[metric]) for row in others])
+    return best if max(p) < 0.05 else None

@@ -1,0 +1,105 @@
+"""The inside of memories as an HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from crystalrl.report import maps, memory_charts, trajectories
+from crystalrl.report.chart import Chart, escape
+from crystalrl.report.html import Page, messages
+from crystalrl.report.text import Grid
+from crystalrl.study.inspection import Inspected
+
+SECTIONS = 6
+"""Memories on a page; further ones can be shown with --row."""
+LATER = (
+    "Single experiences were not recorded in these results: distributions of c, trajectories, residents of crystal, "
+    "anchor errors and maps are missing. Results of this version record them."
+)
+
+
+def all_charts(one: Inspected, quick: bool = False) -> tuple[list[Chart], list[str]]:
+    """All charts of a memory, and messages about what is missing. quick: without the maps that take seconds."""
+    paths = trajectories.trajectories(one)
+    drawn, missing = maps.maps(one, quick)
+    return [*memory_charts.charts(one), *([] if paths.empty else [paths]), *drawn], missing
+
+
+def inspection_page(found: Sequence[Inspected], title: str, problems: Sequence[str] = (), live: str = "") -> str:
+    """Memories as one HTML page; live: see `Page.document`. A live page has maps by PCA only."""
+    made = Page()
+    body = [f"<h1>{escape(title)}</h1>", messages(problems)]
+    if not found:
+        body.append(messages(["No memory with phases has been recorded here yet."]))
+    if len(found) > SECTIONS:
+        body.append(messages([f"The first {SECTIONS} of {len(found)} memories are shown; --row chooses others."]))
+    for number, one in enumerate(found[:SECTIONS]):
+        body += [f'<h2 id="memory-{number}">{escape(one.name)}</h2>', *_section(made, one, quick=bool(live))]
+    return made.document(title, body, live)
+
+
+def tables(one: Inspected) -> dict[str, Grid]:
+    """The tables of a memory that have lines, by title."""
+    named = {
+        "How long it takes to crystallize": trajectories.timescales(one) if one.followed else Grid([], []),
+        "How well the crystals cover the stored states": maps.coverage(one),
+    }
+    return {title: grid for title, grid in named.items() if grid.lines}
+
+
+def _section(made: Page, one: Inspected, quick: bool) -> list[str]:
+    charts, missing = all_charts(one, quick)
+    parts = ["".join(f"<p>{escape(sentence)}</p>" for sentence in words(one)), messages([*one.warnings, *missing])]
+    parts += [messages([LATER])] if one.memory is not None and one.followed is None else []
+    parts += [made.figure(chart) for chart in charts]
+    return [*parts, *(f"<h3>{title}</h3>{made.table(grid)}" for title, grid in tables(one).items())]
+
+
+def words(one: Inspected) -> list[str]:
+    """What the memory holds and whether it works, in plain words."""
+    held = _counts(one)
+    total = sum(held.values())
+    phases = ", ".join(f"{count:,.0f} {phase}" for phase, count in held.items())
+    said = [f"It holds {one.stored:,} experiences in {one.capacity:,} slots"]
+    part = one.memory is None and one.contents is not None and len(one.contents["c"]) < one.stored
+    said[0] += f": {'about ' * part}{phases}." if total else "."
+    if one.memory is not None:
+        told = len(one.memory["step"])
+        formed = float(np.nansum(one.memory["to_crystal"])) if "to_crystal" in one.memory else 0.0
+        melted = float(np.nansum(one.memory["melted"])) if "melted" in one.memory else 0.0
+        said.append(f"In {told:,} consolidations {formed:,.0f} experiences became crystal and {melted:,.0f} melted.")
+    forgotten = being_forgotten(one)
+    if forgotten:
+        said.append(forgotten)
+    if not one.warnings and one.memory is not None:
+        said.append("Nothing looks wrong with it at the last consolidation.")
+    return said
+
+
+def _counts(one: Inspected) -> dict[str, float]:
+    phases = memory_charts.PHASES
+    if one.memory is not None:
+        return {phase: float(one.memory[phase][-1]) for phase in phases}
+    held = one.contents or {}
+    if not held:
+        return {}
+    scale = one.stored / max(len(held["c"]), 1)
+    return {phase: scale * float((held["phase"] == place).sum()) for place, phase in enumerate(phases, 1)}
+
+
+def being_forgotten(one: Inspected) -> str:
+    """The task whose outputs have moved furthest from their anchors at the end."""
+    chart = memory_charts.anchor_error(one)
+    if chart.empty:
+        return ""
+    x, y, row = chart.data["x"].astype(float), chart.data["y"].astype(float), chart.data["row"]
+    last = x >= x.max() - 1e-9
+    if not last.any():
+        return ""
+    worst = int(np.flatnonzero(last)[y[last].argmax()])
+    return (
+        f"The outputs furthest from their anchors are now those of experiences {row[worst]}: "
+        f"{y[worst]:.2f} standard deviations of the outputs."
+    )

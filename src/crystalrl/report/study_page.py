@@ -1,0 +1,198 @@
+"""The report of one or several studies as an HTML page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from crystalrl.report import origin, study_charts, text
+from crystalrl.report.chart import escape
+from crystalrl.report.html import Page, definitions, messages, row_switches, study
+from crystalrl.report.running import running
+from crystalrl.report.text import Grid
+from crystalrl.study.analysis import Results, load_results
+from crystalrl.study.schema import ALL
+
+TESTS = (
+    "Welch’s test; Cohen’s d and Hedges’ g are differences in pooled standard deviations; P(better) is the probability "
+    "that a learner of the reference beats one of the row."
+)
+ORDERS = (
+    "sd over orders: standard deviation over the orders of one seed, averaged over seeds; then the components of "
+    "order, seed and rest; p: test of equal means of all orders."
+)
+BEST = (
+    "Mean over seeds and 95 % interval (bootstrap over seeds). Bold: better than every row of another method, with at "
+    "least ten seeds and p < .05 in all these tests after Holm’s correction. The interquartile mean is not tested."
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A results folder, what it holds, or why it cannot be shown."""
+
+    folder: Path
+    results: Results | None
+    problem: str = ""
+
+    @property
+    def title(self) -> str:
+        """The title of the study, or the name of its folder."""
+        named = self.results and (self.results.table.title or str(self.results.table.suite))
+        return named or self.folder.name
+
+
+def source(folder: Path) -> Source:
+    """What can be read of a results folder."""
+    try:
+        return Source(folder, load_results(folder, lenient=True))
+    except (ValueError, OSError) as error:
+        return Source(folder, None, str(error))
+
+
+def write_report(folders: Sequence[Path], path: Path) -> Path:
+    """Render results folders to one HTML file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page([source(folder) for folder in folders], path.parent), encoding="utf-8")
+    return path
+
+
+def page(sources: Sequence[Source], place: Path, live: str = "") -> str:
+    """The whole page. place: its folder, for links to the data; live: see `Page.document`."""
+    made, title = Page(), " · ".join(dict.fromkeys(each.title for each in sources))
+    body = [f"<h1>{escape(title)}</h1>"]
+    if len(sources) > 1:
+        links = "".join(f'<a href="#study-{n}">{escape(each.title)}</a>' for n, each in enumerate(sources))
+        body += [f"<nav>{links}</nav>", "<h2>Side by side</h2>", made.table(side_by_side(sources))]
+    for number, each in enumerate(sources):
+        heading = f'<h2 id="study-{number}">{escape(each.title)}</h2>' if len(sources) > 1 else ""
+        body += [heading, _section(made, number, each, place)]
+    return made.document(title, body, live)
+
+
+def side_by_side(sources: Sequence[Source], metric: str = "AP") -> Grid:
+    """A metric of every row in every study; rows of the same name are in one line."""
+    shown = [each for each in sources if each.results is not None]
+    cells: dict[str, dict[int, str]] = {}
+    for number, each in enumerate(shown):
+        for row in each.results.rows if each.results else ():
+            cells.setdefault(row.name, {})[number] = text.interval(row.chosen.metrics[metric])
+    lines = [[name, *(mine.get(number, "") for number in range(len(shown)))] for name, mine in cells.items()]
+    return Grid([f"{metric} of", *(each.title for each in shown)], lines)
+
+
+def _section(made: Page, number: int, each: Source, place: Path) -> str:
+    results = each.results
+    if results is None:
+        parts = [messages([each.problem]), running(made, each.folder), _links(each.folder, place)]
+        return study(number, [], parts)
+    names = [row.chosen.name for row in results.rows]
+    known = {word: row.chosen.name for row in results.rows for word in (row.name, row.chosen.name)}
+    parts = [
+        messages(results.problems),
+        *_overview(results),
+        running(made, each.folder),
+        row_switches(names) if len(names) > 1 else "",
+        *_main(made, results, known),
+        *_over_time(made, results),
+        *_tests(made, results, known),
+        *_origin(made, each, place, known),
+    ]
+    return study(number, names, parts)
+
+
+def _overview(results: Results) -> list[str]:
+    spec, count = results.rows[0].spec, len(results.tasks)
+    again = "" if len(set(results.tasks)) == count else "; the last ones redefine earlier tasks"
+    room = f"{spec.budget_mb:g} MB" if spec.budget_mb else f"{spec.capacity:,} experiences"
+    own = results.rows[0].stage_steps
+    steps = " to ".join(f"{each:,}" for each in dict.fromkeys((min(own), max(own))))
+    setup = f"{count} tasks in sequence, {steps} steps each{again}. The memory holds {room}. "
+    said = f'<p class="seen">{escape(text.headline(results))}</p>'
+    return [f"<p>{escape(setup + results.suite_note)}</p>", said]
+
+
+def _main(made: Page, results: Results, names: Mapping[str, str]) -> list[str]:
+    return [
+        made.figure(study_charts.average(results)),
+        made.table(text.main_table(results), names),
+        f'<p class="about">{escape(BEST)}</p>' + _glossary(results, text.SHORT),
+        "<h3>The paper’s numbers beside ours</h3>" + paper
+        if (paper := made.table(text.paper_table(results), names))
+        else "",
+        made.figure(study_charts.profiles(results)),
+        "<h3>Methods compared</h3>" + made.table(text.design_table(results), names, "words"),
+    ]
+
+
+def _over_time(made: Page, results: Results) -> list[str]:
+    charts = (
+        study_charts.course, study_charts.tasks_over_time, study_charts.learning_matrix, study_charts.learning_curves,
+        study_charts.forgetting_by_task, study_charts.phases,
+    )  # fmt: skip
+    missing = "" if results.memory else "The memory table was not stored: phases and bytes are not recorded."
+    tasks = text.task_table(results)
+    titled = "<h3>Each task right after learning it → at the end</h3>" if tasks.lines else ""
+    drawn = [made.figure(chart(results)) for chart in charts]
+    return ["<h2>Over time</h2>", *drawn, messages([missing] if missing else []), titled + made.table(tasks)]
+
+
+def _tests(made: Page, results: Results, names: Mapping[str, str]) -> list[str]:
+    parts = []
+    if len(results.rows) > 1:
+        family = f'<p class="about">{escape(text.family(results))} {escape(TESTS)}</p>'
+        parts = ["<h2>Tests</h2>", made.table(text.comparison_table(results), names), family]
+        parts += [made.figure(study_charts.better(results)), made.figure(study_charts.differences(results))]
+    titled = (
+        ("One setting at a time", text.sensitivity_table(results), ""),
+        ("Task orders", text.order_table(results), ORDERS),
+        ("All values tried", text.tuning_table(results), "◂ was chosen on the tuning seeds only."),
+        ("More metrics", text.main_table(results, text.MORE), ""),
+    )
+    parts.append(made.figure(study_charts.sensitivity(results)))
+    for title, grid, note in titled:
+        if grid.lines:
+            parts += [
+                f"<h3>{title}</h3>",
+                made.table(grid, names),
+                f'<p class="about">{escape(note)}</p>' if note else "",
+            ]
+    return [*parts, _glossary(results, text.MORE)]
+
+
+def _origin(made: Page, each: Source, place: Path, names: Mapping[str, str]) -> list[str]:
+    assert each.results is not None
+    shared, varied = origin.settings(each.results)
+    found = origin.versions(each.folder)
+    return [
+        "<h2>What was run</h2>",
+        made.table(varied, names, "words"),
+        "<details open><summary>Settings of all rows</summary>" + definitions(shared) + "</details>",
+        "<h3>Computed with</h3>" + definitions(found.items()),
+        "<h3>Cost</h3>" + made.table(origin.cost_table(each.results, each.folder), names),
+        _links(each.folder, place),
+        "<h3>Cite</h3>" + made.copied(origin.bibtex(found)),
+    ]
+
+
+def _links(folder: Path, place: Path) -> str:
+    """Relative links to the stored files that exist."""
+    links = []
+    for name in ("spec.toml", "versions.json", "runs", *(f"{table}.parquet" for table in reversed(ALL))):
+        if (folder / name).exists():
+            where = Path(os.path.relpath(folder / name, place)).as_posix()
+            links.append(f'<a href="{escape(_quoted(where))}">{name}</a>')
+    return f"<h3>Data</h3><nav>{''.join(links)}</nav>" if links else ""
+
+
+def _quoted(path: str) -> str:
+    from urllib.parse import quote
+
+    return quote(path) if not path.startswith("/") else f"file://{quote(path)}"
+
+
+def _glossary(results: Results, names: tuple[str, ...]) -> str:
+    shown = [name for name in names if name == "IQM" or name in results.rows[0].chosen.metrics]
+    return definitions((name, text.DEFINITIONS[name]) for name in shown)

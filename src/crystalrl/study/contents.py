@@ -1,0 +1,30 @@
+"""What memories hold at the end of a stage, for inspection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crystalrl.study.plan import Group
+from crystalrl.types import Memory
+
+INSPECTED = 512
+"""Experiences of a lane."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Some experiences of some lanes at the end of a stage, after `done` steps: lane → name → [n, …]."""
+
+    stage: int
+    done: int
+    experiences: Mapping[int, Mapping[str, Any]]
+
+
+def contents(memory: Memory, group: Group, stage: int) -> Iterator[Contents]:
+    """What the memory of the first lane of every cell holds, if its experiences have a state."""
+    found = {lane: memory.inspected(lane, INSPECTED) for lane in group.first_lanes}
+    held = {lane: experiences for lane, experiences in found.items() if experiences}
+    if held:
+        yield Contents(stage, group.begins(stage) + group.stage_steps[stage], held)

@@ -1,0 +1,79 @@
+"""Where, when and how long each run was computed: one small file per run, `runs/KEY.json`, beside the tables.
+
+It holds what must not change the tables: an interrupted run stores the same tables as an uninterrupted one, but another
+time. Results that were stored before these files existed have none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from crystalrl.study.plan import Group
+from crystalrl.study.store import versions
+from crystalrl.study.table_files import write_whole
+
+FIELDS = ("key", "cell", "method", "seed", "learners", "steps", "seconds", "finished", "device", "machine", "commit")
+"""Of every learner: its run, the learners in that run, environment steps per learner, wall-clock seconds of the run."""
+
+
+def write_run(folder: Path, group: Group, seconds: float, device: str) -> None:
+    """Note a finished run."""
+    noted = {
+        "lanes": [[lane.cell, lane.method, lane.seed] for lane in group.lanes],
+        "steps": group.steps,
+        "seconds": round(seconds, 3),
+        "finished": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": machine(),
+        "commit": commit(),
+        **versions(device),
+    }
+    place = folder / "runs"
+    place.mkdir(exist_ok=True)
+    write_whole(place / f"{group.key}.json", (json.dumps(noted, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def read_runs(folder: Path) -> list[dict[str, Any]]:
+    """A line with `FIELDS` for every learner of the noted runs; files that cannot be read are left out."""
+    lines: list[dict[str, Any]] = []
+    for path in sorted((folder / "runs").glob("*.json")):
+        noted = _noted(path)
+        shared = {name: noted.get(name, "") for name in FIELDS[5:]}
+        lanes = noted.get("lanes", [])
+        head = {"key": path.stem, "learners": len(lanes)}
+        lines += [{**head, "cell": cell, "method": method, "seed": seed, **shared} for cell, method, seed in lanes]
+    return [{name: line[name] for name in FIELDS} for line in lines]
+
+
+def _noted(path: Path) -> Mapping[str, Any]:
+    try:
+        noted = json.loads(path.read_text())
+    except (ValueError, OSError):
+        return {}
+    return noted if isinstance(noted, dict) else {}
+
+
+def machine() -> str:
+    """The kind of machine: system, architecture and cores."""
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+
+
+@cache
+def commit() -> str:
+    """Commit of the source that runs, if it is in a git working tree, with a + if it was changed; otherwise empty."""
+    here = str(Path(__file__).parent)
+    try:
+        found = subprocess.run(
+            ["git", "-C", here, "describe", "--always", "--abbrev=12", "--match=", "--dirty=+"],
+            capture_output=True, text=True, timeout=10, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return found.stdout.strip()

@@ -1,0 +1,66 @@
+"""`crystalrl inspect`."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from crystalrl import cli
+from tests.inspected_run import write_run
+from tests.study.test_inspection import saved
+
+
+@pytest.fixture(autouse=True)
+def _without_umap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """umap-learn compiles for many seconds."""
+    monkeypatch.setitem(sys.modules, "umap", None)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_run(tmp_path_factory.mktemp("inspect") / "out")
+
+
+def test_a_run_is_told_in_words_and_shown_on_a_page(ran: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["inspect", str(ran)])
+    said = capsys.readouterr().out
+    assert "crystal, seed 0" in said
+    assert "It holds " in said
+    assert "Distribution of c in each phase" in (ran / "inspect.html").read_text()
+
+
+@pytest.mark.parametrize(("form", "name"), [("csv", "trajectories.csv"), ("svg", "flows.svg")])
+def test_its_charts_become_files(ran: Path, tmp_path: Path, form: str, name: str) -> None:
+    cli.main(["inspect", str(ran), "--format", form, "--charts", name.partition(".")[0], "--out", str(tmp_path / form)])
+    assert (tmp_path / form / name).stat().st_size > 100
+
+
+def test_only_some_charts_are_written_on_request(ran: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["inspect", str(ran), "--format", "csv", "--charts", "flows,residents", "--out", str(tmp_path / "some")])
+    assert {path.name for path in (tmp_path / "some").iterdir()} == {"flows.csv", "residents.csv"}
+    with pytest.raises(SystemExit):
+        cli.main(["inspect", str(ran), "--format", "csv", "--charts", "flow", "--out", str(tmp_path / "none")])
+    assert "did you mean 'flows'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("form", ["md", "tex"])
+def test_its_tables_become_a_file(ran: Path, tmp_path: Path, form: str) -> None:
+    cli.main(["inspect", str(ran), "--format", form, "--out", str(tmp_path / f"tables.{form}")])
+    assert "paper" in (tmp_path / f"tables.{form}").read_text()
+
+
+def test_the_file_of_a_memory_gets_a_page_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved(tmp_path / "memory.safetensors")
+    cli.main(["inspect", str(tmp_path / "memory.safetensors")])
+    assert "It holds 60 experiences in 64 slots" in capsys.readouterr().out
+    assert "Map of the experiences: PCA" in (tmp_path / "inspect.html").read_text()
+
+
+def test_what_is_neither_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(SystemExit):
+        cli.main(["inspect", str(tmp_path / "notes.txt")])
+    assert "notes.txt" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        cli.main(["inspect", str(tmp_path)])
+    assert "wanted a folder of results" in capsys.readouterr().err

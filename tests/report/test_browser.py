@@ -1,0 +1,199 @@
+"""Pages in a real browser: nothing is loaded, nothing fails, and everything can be used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from crystalrl import CrystalMemory, Transition
+from crystalrl.report.inspect_page import inspection_page
+from crystalrl.report.study_page import write_report
+from crystalrl.study.inspection import inspect_memory, inspect_run
+from tests.cli.test_live import served
+from tests.made_up_results import write_results
+from tests.report.browser import browser, opened, scrolled
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_results(tmp_path_factory.mktemp("browser") / "out")
+    return write_report([folder], folder / "report.html")
+
+
+def figure(page: Any, title: str) -> Any:
+    found = page.locator("figure", has=page.locator("h3", has_text=title))
+    found.evaluate("one => one.scrollIntoView({ block: 'center' })")
+    found.locator("svg").first.wait_for()
+    found.evaluate("one => one.scrollIntoView({ block: 'center' })")
+    return found
+
+
+def test_hovering_shows_the_numbers_under_the_pointer(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        figure(page, "Mean final score").locator("circle").first.hover()
+        assert page.locator(".tip").inner_text().startswith("anchored: 0.910 [0.900, 0.920]")
+        figure(page, "The learning matrix").locator("rect").last.hover()
+        assert page.locator(".tip").inner_text().endswith("tasks learnt 2, score on task 2: 0.410")
+
+
+def test_the_arrow_keys_move_through_the_values(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        figure(page, "Score on all tasks so far").locator("svg").first.focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        said = page.locator(".tip").inner_text()
+        assert "tasks learnt 2" in said
+        assert "anchored: 0.910" in said
+        page.keyboard.press("Escape")
+        assert not page.locator(".tip").is_visible()
+
+
+def test_a_row_that_is_switched_off_is_gone_from_charts_and_tables(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        chart = figure(page, "Mean final score")
+        assert chart.locator("circle").count() == 2
+        page.locator('.rows input[data-row="EWC strength=10.0"]').focus()
+        page.keyboard.press("Space")
+        assert chart.locator("circle").count() == 1
+        assert page.locator('tr[data-row="EWC strength=10.0"]:visible').count() == 0
+        page.locator(".rows [data-all]").click()
+        assert chart.locator("circle").count() == 2
+
+
+def test_single_seeds_are_drawn_on_request(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        chart = figure(page, "Score on all tasks so far")
+        assert chart.locator("path.seed").count() == 0
+        chart.locator("[data-seeds]").check()
+        assert chart.locator("path.seed").count() == 2 * 3
+
+
+def test_tables_are_sorted_and_filtered(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        table = page.locator("table[data-sort]").first
+        names = table.locator("tbody td:first-child")
+        assert names.all_inner_texts() == ["anchored", "EWC strength=10.0"]
+        table.locator("th button", has_text="AP").click()
+        assert names.all_inner_texts() == ["anchored", "EWC strength=10.0"]
+        table.locator("th button", has_text="AP").click()
+        assert names.all_inner_texts() == ["EWC strength=10.0", "anchored"]
+        assert table.locator('th[aria-sort="ascending"]').inner_text().startswith("AP")
+
+
+def test_data_are_saved_as_csv_and_tables_copied_as_markdown(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        with page.expect_download() as saved:
+            figure(page, "Mean final score").get_by_text("data as CSV").click()
+        lines = Path(saved.value.path()).read_text().splitlines()
+        assert lines[0] == "panel,row,value,low,high"
+        assert lines[1].startswith(",anchored,0.91,0.9")
+        page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+        page.get_by_text("copy as markdown").first.click()
+        assert "| anchored | .910 [.900, .920] |" in page.evaluate("window.copied")
+
+
+@pytest.mark.parametrize(("scheme", "light"), [("light", True), ("dark", False)])
+def test_the_page_follows_the_system_and_can_be_switched(chromium: Any, report: Path, scheme: str, light: bool) -> None:
+    bright = "getComputedStyle(document.body).backgroundColor"
+    with opened(chromium, report, scheme=scheme) as page:
+        assert (page.evaluate(bright) == "rgb(255, 255, 255)") == light
+        page.locator("button.theme").click()
+        assert (page.evaluate(bright) == "rgb(255, 255, 255)") != light
+
+
+@pytest.mark.parametrize("width", [390, 2200])
+def test_nothing_is_wider_than_the_window(chromium: Any, report: Path, width: int) -> None:
+    with opened(chromium, report, width=width) as page:
+        scrolled(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        widths = page.locator("figure svg").evaluate_all("all => all.map((one) => one.getBoundingClientRect().right)")
+        assert max(widths) <= width
+
+
+def test_on_paper_all_charts_are_drawn_and_no_tools(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.locator("figure[data-chart]").count() == page.locator("figure:has(svg)").count()
+        assert page.locator(".tools:visible").count() == 0
+        assert len(page.pdf()) > 20_000
+
+
+def test_hostile_names_run_no_code(chromium: Any, tmp_path: Path) -> None:
+    folder = write_results(tmp_path / "out")
+    spec = folder / "spec.toml"
+    spec.write_text(spec.read_text().replace("Made <up>", "<img src=x onerror=document.title=1></script><b>x"))
+    path = write_report([folder], folder / "report.html")
+    with opened(chromium, path) as page:
+        assert page.locator("h1").inner_text() == "<img src=x onerror=document.title=1></script><b>x"
+        assert page.locator("img").count() == 0
+
+
+@pytest.fixture
+def _without_umap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """umap-learn compiles for many seconds."""
+    monkeypatch.setitem(sys.modules, "umap", None)
+
+
+@pytest.mark.usefixtures("_without_umap")
+def test_a_click_on_a_point_shows_the_experience_as_a_frame(chromium: Any, tmp_path: Path) -> None:
+    memory = CrystalMemory(32, obs=(8, 8), obs_dtype=torch.uint8, action=2, seed=0)
+    for step in range(30):
+        frame = torch.full((8, 8), 8 * step, dtype=torch.uint8)
+        memory.add(Transition(frame, step % 2, float(step), frame, False, False))
+    memory.save(tmp_path / "memory.safetensors")
+    path = tmp_path / "inspect.html"
+    path.write_text(inspection_page([inspect_memory(tmp_path / "memory.safetensors")], "file"))
+    with opened(chromium, path) as page:
+        chart = figure(page, "Map of the experiences: PCA")
+        assert chart.locator("circle:not(.hidden)").count() == 30
+        chart.locator("circle").first.hover()
+        chart.locator("circle").first.click()
+        assert chart.locator(".detail").inner_text().startswith("Experience 0")
+        assert chart.locator(".detail img").evaluate("one => one.naturalWidth") == 8
+        chart.locator("[data-colour]").select_option("reward")
+        assert chart.locator(".scale").inner_text().split() == ["0", "29"]
+
+
+@pytest.mark.usefixtures("_without_umap")
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1400, "light")])
+def test_the_page_of_a_memory_fits_every_window(
+    chromium: Any, ran: Path, tmp_path: Path, width: int, scheme: str
+) -> None:
+    found, problems = inspect_run(ran)
+    path = tmp_path / "inspect.html"
+    path.write_text(inspection_page(found, "run", problems))
+    with opened(chromium, path, width=width, scheme=scheme) as page:
+        scrolled(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.locator("figure[data-chart]").count() == page.locator("figure:has(svg)").count()
+        flow = figure(page, "Flow between phases").locator("svg").first
+        flow.focus()
+        page.keyboard.press("ArrowRight")
+        assert "during task 1: liquid → glass: " in page.locator(".tip").inner_text()
+
+
+def test_a_live_page_shows_new_results_by_itself(chromium: Any, tmp_path: Path) -> None:
+    folder = write_results(tmp_path / "out")
+    with served(folder) as address:
+        page = chromium.new_page()
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text))
+        page.goto(address)
+        assert page.locator("h1").inner_text() == "Made <up>"
+        spec = folder / "spec.toml"
+        spec.write_text(spec.read_text().replace("Made <up>", "Changed"))
+        page.locator("h1", has_text="Changed").wait_for(timeout=20_000)
+        page.close()
+    assert said == []

@@ -1,0 +1,170 @@
+"""The page of a study: its numbers are those of the store, and what cannot be read is said."""
+
+import json
+import re
+import shutil
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from crystalrl import results as stored
+from crystalrl.report import text
+from crystalrl.report.study_page import side_by_side, source, write_report
+from crystalrl.study.analysis import load_results
+from crystalrl.study.store import TABLES, Store
+from crystalrl.study.table_files import packed, write_part
+from tests.made_up_results import TABLE, columns, write_results
+
+ROOT = Path(__file__).parents[2]
+
+
+def written(folder: Path) -> str:
+    return write_report([folder], folder / "report.html").read_text()
+
+
+def charts(page: str) -> dict[str, dict[str, Any]]:
+    """The data of every chart in a page, decoded."""
+    (inside,) = re.findall(r'<script type="application/json" class="charts">(.*?)</script>', page, re.DOTALL)
+    return {
+        spec["name"]: {
+            name: raw if isinstance(raw, list) else [raw["words"][at] for at in raw["at"]]
+            for name, raw in spec["data"].items()
+        }
+        for spec in json.loads(inside)
+    }
+
+
+def lines(page: str) -> list[list[str]]:
+    """The cells of all lines of all tables."""
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", page)
+    return [[unescape(cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)] for row in rows]
+
+
+def test_the_page_is_complete_escaped_and_loads_no_other_files(folder: Path) -> None:
+    page = written(folder)
+    assert "<h1>Made &lt;up&gt;</h1>" in page
+    for heading in ("Methods compared", "The learning matrix", "Phases and slots used", "Tests", "All values tried"):
+        assert heading in page
+    links = re.findall(r'(?:src|href)="(?!#|data:)([^"]*)"', page)
+    assert all((folder / link).exists() for link in links)
+    assert {"spec.toml", "scores.parquet", "memory.parquet"} <= set(links)
+
+
+def test_every_number_of_a_chart_is_in_the_store(folder: Path) -> None:
+    scores, drawn = stored.load(folder)["scores"], charts(written(folder))
+    reported = scores[scores["seed"] < 1000]
+    matrix = drawn["learning-matrix"]
+    means = reported.groupby(["cell", "after", "task"])["score"].mean()
+    at = zip(matrix["panel"], matrix["line"], matrix["column"], strict=True)
+    np.testing.assert_allclose(matrix["value"], [means[cell, after, task - 1] for cell, after, task in at], rtol=1e-5)
+    tasks = drawn["tasks-over-time"]
+    at = zip(tasks["row"], tasks["x"], tasks["panel"], strict=True)
+    expected = [means[cell, after, int(panel.split()[1]) - 1] for cell, after, panel in at]
+    np.testing.assert_allclose(tasks["y"], expected, rtol=1e-5)
+    memory = stored.load(folder)["memory"].query("cell == 'anchored' and step > 0")
+    by_step = memory.groupby("step")["liquid"].mean()
+    phases = drawn["phases"]
+    liquid = [(x, y) for row, x, y in zip(phases["row"], phases["x"], phases["y"], strict=True) if row == "liquid"]
+    assert liquid == [(step, value) for step, value in by_step.items()]
+
+
+def test_the_tables_of_the_page_are_those_of_the_text(folder: Path) -> None:
+    results, shown = load_results(folder), lines(written(folder))
+    for grid in (text.main_table(results), text.comparison_table(results), text.tuning_table(results)):
+        assert grid.headings in shown
+        assert all(line in shown for line in grid.lines)
+
+
+def test_results_without_the_memory_table_are_reported_without_its_numbers(folder: Path) -> None:
+    shutil.rmtree(folder / "memory.parquet")
+    page = written(folder)
+    assert "phases" not in charts(page)
+    assert "phases and bytes are not recorded" in page
+    (performance,) = [line for line in lines(page) if line[:1] == ["anchored"] and len(line) == 6 and "–" in line]
+    assert performance[-2:] == ["–", "3"]  # AP per megabyte
+
+
+def test_a_damaged_part_is_named_and_the_rest_is_shown(folder: Path) -> None:
+    (part,) = (folder / "memory.parquet").iterdir()
+    part.write_bytes(b"damaged")
+    page = written(folder)
+    assert '<p class="message">' in page
+    assert "part-made.parquet: wanted a whole part" in page
+    assert charts(page)["average"]["row"] == ["anchored", "EWC strength=10.0"]
+    (folder / "scores.parquet" / "notes.txt").write_text("mine")
+    assert "notes.txt: wanted nothing but parts" in written(folder)
+
+
+def test_parts_of_several_versions_are_shown_together(folder: Path) -> None:
+    """A run that was stored by a version whose memories reported less."""
+    store = Store(folder, (folder / "spec.toml").read_text())
+    other = columns(0.5, seed=2000, cell="EWC strength=99.0")
+    store.write("older", {**other, "memory": {**other["memory"]}}, "cpu")
+    place = folder / "memory.parquet" / "part-older"
+    kept = {name: other["memory"][name] for name in TABLES["memory"]}
+    write_part(place, packed(kept, TABLES["memory"]))
+    page = written(folder)
+    assert charts(page)["phases"]["row"]
+    assert '<p class="message">' not in page
+
+
+def test_studies_that_hold_nothing_readable_still_have_a_page(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (empty / "spec.toml").write_text(TABLE.to_toml())
+    assert "wanted results of a study, found none" in written(empty)
+    broken = write_results(tmp_path / "broken")
+    (next((broken / "scores.parquet").iterdir())).write_bytes(b"")
+    assert "wanted a whole part" in written(broken)
+    (broken / "spec.toml").write_text("rows = [")
+    assert "wanted TOML" in written(broken)
+
+
+def test_a_row_whose_run_is_missing_is_left_out(folder: Path) -> None:
+    spec = folder / "spec.toml"
+    spec.write_text(spec.read_text() + '\n[rows.later]\nsuite = "nav-2"\nseeds = [0, 1, 2]\n')
+    assert set(charts(written(folder))["average"]["row"]) == {"anchored", "EWC strength=10.0"}
+
+
+def test_the_numbers_of_a_paper_stand_beside_ours(folder: Path) -> None:
+    assert "The paper’s numbers beside ours" not in written(folder)
+    spec = folder / "spec.toml"
+    spec.write_text(spec.read_text().replace("[rows.anchored]", "[paper.anchored]\nAP = 0.5\n\n[rows.anchored]"))
+    page = written(folder)
+    assert "The paper’s numbers beside ours" in page
+    assert ["anchored", "AP", ".910 [.900, .920]", ".500", "+0.410"] in lines(page)
+
+
+def test_several_studies_are_side_by_side(folder: Path, tmp_path: Path) -> None:
+    other = write_results(tmp_path / "other")
+    grid = side_by_side([source(folder), source(other)])
+    assert grid.lines[0] == ["anchored", ".910 [.900, .920]", ".910 [.900, .920]"]
+    page = write_report([folder, other], tmp_path / "both.html").read_text()
+    assert page.count("data-study=") == 2
+    assert 'href="other/spec.toml"' in page
+    assert grid.lines[0] in lines(page)
+
+
+@pytest.mark.parametrize("study", ["minatar-5", pytest.param("nav-evidence/sixteen", marks=pytest.mark.slow)])
+def test_published_results_of_earlier_versions_still_have_a_page(study: str, tmp_path: Path) -> None:
+    page = write_report([ROOT / "results" / study], tmp_path / "report.html").read_text()
+    assert "not recorded" in page
+    assert "course" in charts(page)
+    assert len(page) < 3e6
+
+
+@pytest.mark.slow
+def test_many_rows_seeds_and_tasks_make_a_page_in_time(tmp_path: Path) -> None:
+    """20 rows × 50 seeds × 50 tasks: under 20 s and 15 MB."""
+    import time
+
+    from tests.report.large_study import write_large
+
+    folder = write_large(tmp_path / "large", rows=20, seeds=50, tasks=50)
+    begun = time.process_time()
+    path = write_report([folder], folder / "report.html")
+    assert time.process_time() - begun < 20
+    assert path.stat().st_size < 15e6

@@ -1,0 +1,38 @@
+"""Where and how long runs were computed."""
+
+import json
+import re
+from pathlib import Path
+
+from crystalrl.study.execution import execute
+from crystalrl.study.plan import plan
+from crystalrl.study.provenance import FIELDS, commit, read_runs
+from crystalrl.study.spec import RunSpec
+from crystalrl.study.store import Store
+
+SMALL = {"suite": "nav-1", "steps": 80, "capacity": 64, "batch": 16, "episodes": 2, "points": 1}
+
+
+def test_a_run_notes_its_learners_its_time_and_its_machine(tmp_path: Path) -> None:
+    groups = plan({"row": RunSpec(seeds=(3, 5), **SMALL)})
+    list(execute(groups, Store(tmp_path, "")))
+    lines = read_runs(tmp_path)
+    assert [(line["cell"], line["seed"], line["learners"], line["steps"]) for line in lines] == [
+        ("row", 3, 2, 80),
+        ("row", 5, 2, 80),
+    ]
+    assert tuple(lines[0]) == FIELDS
+    assert 0 < lines[0]["seconds"] < 600
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", lines[0]["finished"])
+    assert "cores" in lines[0]["machine"]
+    assert lines[0]["commit"] == commit()
+
+
+def test_a_note_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "a.json").write_text("{broken")
+    (tmp_path / "runs" / "b.json").write_text("[1]")
+    (tmp_path / "runs" / "c.json").write_text(json.dumps({"lanes": [["cell", "row", 1]]}))
+    (line,) = read_runs(tmp_path)
+    assert line["cell"] == "cell"
+    assert line["seconds"] == ""
