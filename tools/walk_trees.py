@@ -232,7 +232,7 @@ cli/commands.py::run_command
       study/registry.py::_check_boundaries
         study/registry.py::has_boundaries
       study/registry.py::_check_settings
-    cli/commands.py::_run_tables
+    cli/training.py::run_tables
       study/definition.py::Table.runs
         study/definition.py::Table._seeds
           study/definition.py::Table.tuned
@@ -245,7 +245,7 @@ cli/commands.py::run_command
         study/plan.py::_group
           study/plan.py::_values
             study/plan.py::_column
-      cli/commands.py::_train
+      cli/training.py::_train
         study/execution.py::Execution.events
           study/execution.py::prepare
           study/execution.py::execute

@@ -32,6 +32,11 @@ def _run(words: Sequence[str]) -> None:
     if list(words) == ["--version"]:
         print(f"crystalrl {__version__}")
         return
+    if list(words) == ["doctor"]:  # needs only the base packages
+        from crystalrl.cli.doctor import show_doctor
+
+        show_doctor()
+        return
     require("command line", *NEEDS, extra="study")
     from crystalrl.cli.commands import run_command
 

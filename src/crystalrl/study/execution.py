@@ -36,6 +36,13 @@ class Execution:
     sink: str = ""
     """Also send the numbers to tensorboard or wandb."""
 
+    def check(self) -> None:
+        """Raise ValueError if this machine lacks the device."""
+        if self.device and self.device.partition(":")[0] not in ("cpu", "cuda"):
+            raise ValueError(f"device: wanted cpu or cuda, got {self.device!r}")
+        if self.device.startswith("cuda") and self.how == "local" and not torch.cuda.is_available():
+            raise ValueError(f"device: wanted cpu, as PyTorch finds no GPU here, got {self.device!r}")
+
     def events(self, groups: Sequence[Group], store: Store) -> Iterator[tuple[int, Event]]:
         """Run the groups that are not stored yet; yields (number of the group, event)."""
         device = self.device or best_device()
