@@ -3,9 +3,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
 WORKERS ?= 2
+WORDS := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs src examples tools benchmarks
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup check format test test-all chaos bench demo clean
+.PHONY: setup check format test test-all docs docs-serve docs-version notebooks dist stranger chaos bench demo clean
 
 setup: $(STAMP)
 
@@ -21,6 +22,8 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/codespell $(WORDS)
+	$(BIN)/python -m tools.links
 
 format: setup
 	$(BIN)/ruff format .
@@ -31,6 +34,26 @@ test: setup check
 
 test-all: setup check
 	$(BIN)/pytest -n $(WORKERS)
+
+docs: setup
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "Open site/index.html"
+
+docs-serve: setup
+	$(BIN)/mkdocs serve
+
+docs-version: setup  # adds this version to the branch gh-pages; PUSH=--push publishes it
+	$(BIN)/mike deploy --update-aliases $(PUSH) "$$($(BIN)/python -c 'import crystalrl; print(crystalrl.__version__)')" latest
+	$(BIN)/mike set-default $(PUSH) latest
+
+notebooks: setup
+	$(BIN)/python -m tools.notebooks
+
+dist: setup
+	$(BIN)/python -m build
+
+stranger: setup
+	$(BIN)/python -m benchmarks run stranger
 
 chaos: setup
 	$(BIN)/python -m tests.chaos run --jobs $(WORKERS)
@@ -43,4 +66,4 @@ demo: setup
 	$(BIN)/crystalrl demo
 
 clean:
-	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv runs site build dist .pytest_cache .mypy_cache .ruff_cache

@@ -136,8 +136,19 @@ def test_without_its_packages_every_command_prints_the_line_to_type() -> None:
         "crystalrl: command line: wanted the packages matplotlib, rich, scipy, statsmodels, tyro, got none: "
         "pip install 'crystalrl[study]'"
     )
-    assert done.stderr.splitlines() == [line] * 4
+    theory = (
+        "crystalrl: crystalrl theory: wanted the packages matplotlib, rich, scipy, tyro, got none: "
+        "pip install 'crystalrl[theory]'"
+    )
+    assert done.stderr.splitlines() == [line, line, theory, line]
     assert done.stdout.splitlines() == ["2"] * 4 + [f"crystalrl {__version__}"]
+
+
+def test_the_theory_needs_only_its_own_extra() -> None:
+    code = 'from crystalrl.cli import main; main(["theory", "show", "--slots", "2000"])'
+    done = without({"numba", "pandas", "statsmodels", "gymnasium", "pyarrow", "minatar"}, code)
+    assert done.returncode == 0, done.stderr
+    assert "Consolidation every 200 environment steps" in done.stdout
 
 
 def test_broken_toml_is_an_error_with_file_and_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,9 +146,6 @@ Command = (
 def run_command(words: Sequence[str], console: Console | None = None) -> None:
     """Run the command that the words of a command line describe."""
     console = console or Console()
-    if words[:1] == ["theory"]:
-        theory.run_command(words[1:], console)
-        return
     rest, sections = take_sections(words)
     _dispatch(parsed(Command, rest), sections, console)
 
@@ -186,6 +183,8 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
                 console.print(f"Tables: {markdown.write_page(scored_folders(folder), docs, written)}", highlight=False)
             if figure.name:
                 draw_figure(folder, figure, console)
+        case Theory(chosen):
+            theory.COMMANDS[type(chosen)](chosen, console)
         case List():
             _list(console)
         case Demo(out):

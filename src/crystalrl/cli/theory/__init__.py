@@ -92,7 +92,7 @@ Choices = (
 )
 
 
-def run_command(words: Sequence[str], console: Console) -> None:
+def run_command(words: Sequence[str], console: Console | None = None) -> None:
     """Run the command that the words after `crystalrl theory` describe."""
     chosen = parsed(Choices, words, "crystalrl theory", __doc__ or "")
-    COMMANDS[type(chosen)](chosen, console)
+    COMMANDS[type(chosen)](chosen, console or Console())
