@@ -36,7 +36,7 @@ test-all: setup check
 	$(BIN)/pytest -n $(WORKERS)
 
 docs: setup
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Open site/index.html"
 
 docs-serve: setup

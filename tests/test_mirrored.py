@@ -28,6 +28,7 @@ CROSSING = {
     "memory/test_machines.py": "random operations on memories of every kind and on their twins",
     "memory/test_vector_environments.py": "from the steps of an environment to the batches of a memory",
     "test_benchmarks.py": "the scripts in benchmarks/",
+    "test_blocks.py": "the code in README and docs",
     "test_distribution.py": "wheel and sdist",
     "test_docs.py": "the hand-written pages",
     "test_import.py": "importing the package as a whole",

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tools.site import FROM_ROOT
+
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"\]\(([^()\s]+)(?: \"[^\"]*\")?\)")
 FENCE = re.compile(r"^```.*?^```", re.M | re.S)
 CODE = re.compile(r"`[^`\n]*`")
-MADE = {"changelog.md", "contributing.md", "security.md"}
-"""Pages of docs/ that are made from files of the root when the site is built."""
 
 
 def pages(root: Path = ROOT) -> list[Path]:
@@ -24,17 +24,24 @@ def pages(root: Path = ROOT) -> list[Path]:
     ]
 
 
-def broken(page: Path) -> Iterator[str]:
-    """The links of a page that lead nowhere."""
-    for link in LINK.findall(CODE.sub("", FENCE.sub("", page.read_text()))):
+def broken(page: Path, text: str | None = None) -> Iterator[str]:
+    """The links of a page, or of a text in its place, that lead nowhere."""
+    for link in LINK.findall(CODE.sub("", FENCE.sub("", page.read_text() if text is None else text))):
         target, _, anchor = link.partition("#")
         if re.match(r"[a-z]+:", link):
             continue
-        place = page if not target else page.parent / target
-        if target in MADE and page.parent.name == "docs":
-            continue
+        place = _source(page.parent / target) if target else page
         if not place.exists() or (anchor and place.suffix == ".md" and anchor not in anchors(place.read_text())):
             yield link
+
+
+def _source(place: Path) -> Path:
+    """The file itself, or the file of the root that the site shows in its place."""
+    try:
+        name = place.resolve().relative_to(ROOT / "docs").as_posix()
+    except ValueError:
+        return place
+    return ROOT / FROM_ROOT[name] if name in FROM_ROOT else place
 
 
 def anchors(text: str) -> set[str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.links import broken, pages, slug
+from tools.links import ROOT, broken, pages, slug
 
 PAGE = """# One page
 
@@ -30,6 +30,12 @@ def test_links_to_no_file_and_to_no_heading_are_found(tmp_path: Path) -> None:
 )
 def test_anchors_are_those_of_the_site(heading: str, anchor: str) -> None:
     assert slug(heading) == anchor
+
+
+def test_pages_that_the_site_makes_from_files_of_the_root_are_there() -> None:
+    page = ROOT / "docs" / "page.md"
+    link = "contributing.md#versions-and-deprecations"
+    assert list(broken(page, f"[a]({link}) [b](contributing.md#no-such)")) == ["contributing.md#no-such"]
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
