@@ -37,7 +37,7 @@ test-all: setup check
 
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "Open site/index.html"
+	@echo "To read it, with search: $(BIN)/python -m http.server --directory site"
 
 docs-serve: setup
 	$(BIN)/mkdocs serve
@@ -53,7 +53,8 @@ dist: setup
 	$(BIN)/python -m build
 
 stranger: setup
-	$(BIN)/python -m benchmarks run stranger
+	$(BIN)/python -m benchmarks run stranger --json benchmarks/results/stranger.json
+	$(BIN)/python -m benchmarks render stranger
 
 chaos: setup
 	$(BIN)/python -m tests.chaos run --jobs $(WORKERS)

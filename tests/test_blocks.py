@@ -88,7 +88,7 @@ main("run nav-1 --steps 80 --capacity 64 --batch 16 --episodes 2 --points 1 --ou
 """,
 }
 SHORTER = {
-    "1_000_000": "200",
+    "1_000_000": "120",
     "100_000, callback": "200, callback",
     'SAC("MlpPolicy", env, ': 'SAC("MlpPolicy", env, learning_starts=50, ',
     'DQN("MlpPolicy", env, ': 'DQN("MlpPolicy", "CartPole-v1", learning_starts=50, ',
@@ -104,8 +104,16 @@ def name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-def having(*languages: str) -> Any:
-    return pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, *languages)], ids=name)
+SLOW = ("docs/integrations/sb3.md", "docs/integrations/tianshou.md", "docs/reference/commands.md", "docs/start.md",
+        "docs/studies.md")  # fmt: skip
+"""Pages whose programs or commands take seconds; README and the other pages of their kind run in `make test`."""
+
+
+def having(*languages: str, slow: tuple[str, ...] = ()) -> Any:
+    """The pages with blocks in a language, as parameters."""
+    pages = [page for page in PAGES if blocks(page, *languages)]
+    marked = [pytest.param(page, marks=[pytest.mark.slow] * (name(page) in slow)) for page in pages]
+    return pytest.mark.parametrize("page", marked, ids=[name(page) for page in pages])
 
 
 @pytest.fixture(autouse=True)
@@ -115,7 +123,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.filterwarnings("default")  # other libraries warn; the tests of each integration are strict
-@having("python")
+@having("python", slow=SLOW)
 def test_programs_run_in_the_order_of_the_page(page: Path) -> None:
     torch.manual_seed(0)
     program: dict[str, Any] = {"__name__": "page"}
@@ -169,7 +177,7 @@ def shorter(words: list[str]) -> list[str]:
     return [*words, *[option for option in TINY if words[0] == "run"]]
 
 
-@having("bash")
+@having("bash", slow=SLOW)
 def test_short_commands_run(page: Path) -> None:
     """In the order of the page, with fewer steps; files that a page names are those that it shows."""
     for text in blocks(page, "toml"):

@@ -56,7 +56,7 @@ def test_importing_takes_less_than_a_second_and_a_half_beyond_torch() -> None:
     def seconds() -> float:
         return float(subprocess.run([sys.executable, "-c", IMPORT_TIME], capture_output=True, check=True).stdout)
 
-    assert min(seconds() for _ in range(2)) < 1.5
+    assert seconds() < 1.5 or seconds() < 1.5  # a busy machine may disturb one
 
 
 @pytest.mark.parametrize("form", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda path: path.name)

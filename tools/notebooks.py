@@ -6,6 +6,7 @@ A notebook is written as a Python file in examples/tutorials/: text is in commen
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -17,6 +18,9 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).parents[1]
 TUTORIALS = ROOT / "docs" / "tutorials"
 SOURCES = ROOT / "examples" / "tutorials"
+PLAIN = {"TTY_COMPATIBLE": "0", "NO_COLOR": "1", "COLUMNS": "100"}
+"""Commands print lines, neither bars nor colours."""
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 CELL = re.compile(r"^# %%( \[markdown\])?\n", re.M)
 
 
@@ -48,10 +52,25 @@ def notebook(source: str) -> Any:
 def execute(path: Path, folder: Path) -> Any:
     """The notebook of a file with its outputs; it runs in the folder."""
     made = notebook(path.read_text())
-    NotebookClient(made, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
+    client = NotebookClient(made, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
+    client.execute(env={**os.environ, **PLAIN})
     for cell in made.cells:
         cell.metadata.pop("execution", None)  # times, which differ in every run
+        cell.get("outputs", [])[:] = joined(cell.get("outputs", []))
     return made
+
+
+def joined(outputs: list[Any]) -> list[Any]:
+    """The outputs of a cell; what was printed piece by piece is one piece, without control sequences of a terminal."""
+    kept: list[Any] = []
+    for output in outputs:
+        if output.output_type == "stream":
+            output.text = CONTROL.sub("", output.text).replace("\r", "")
+            if kept and kept[-1].output_type == "stream" and kept[-1].name == output.name:
+                kept[-1].text += output.text
+                continue
+        kept.append(output)
+    return kept
 
 
 def main(names: list[str]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from crystalrl.params import CrystalParams
@@ -33,6 +35,8 @@ ROWS = {
 """Row of the table → its name in the results."""
 SHOWN = ("kappa", "melt", "interference", "gate", "overflow", "clock")
 """Parameters by which presets are compared."""
+STEPS = 20_000
+"""Environment steps per task in the table of slots."""
 BLOCK = re.compile(r"(<!-- made: (\w+) -->\n).*?(\n<!-- end -->)", re.S)
 
 
@@ -53,7 +57,8 @@ def entry(stored: Results, name: str) -> str:
     for row in stored.rows:
         if row.name == name:
             scores = summarise(row.chosen.metrics["AP"])
-            return f"{scores.mean:.2f} [{scores.low:.2f}, {scores.high:.2f}]"
+            mean, low, high = (f"{value:z.2f}" for value in (scores.mean, scores.low, scores.high))
+            return f"{mean} [{low}, {high}]"
     return "–"
 
 
@@ -73,14 +78,16 @@ def slots() -> str:
     """The smallest memory, in steps of 100 slots, that keeps enough crystals of each task, and what it holds."""
     rows = []
     for tasks in (2, 4, 8, 16, 32):
-        needs = Tasks(slots=200, task=20_000, tasks=tasks)
-        found = recommend(needs)
-        while found.remaining < needs.crystals:
-            needs = Tasks(slots=needs.slots + 100, task=20_000, tasks=tasks)
-            found = recommend(needs)
-        per_task, late = f"{needs.slots / tasks:,.0f}", f"{found.remaining_of_last:,.0f}"
-        rows.append([f"{tasks}", f"{needs.slots:,}", per_task, f"{found.remaining:,.0f}", late, f"{found.time_unit}"])
+        size = 100 * bisect_left(range(1_000), True, lo=2, key=partial(_enough, tasks))
+        found = recommend(Tasks(size, STEPS, tasks))
+        kept = (f"{found.remaining:,.0f}", f"{found.remaining_of_last:,.0f}")
+        rows.append([f"{tasks}", f"{size:,}", f"{size / tasks:,.0f}", *kept, f"{found.time_unit}"])
     return markdown(["tasks", "slots", "per task", "crystals kept of each", "of the last", "`time_unit`"], rows)
+
+
+def _enough(tasks: int, hundreds: int) -> bool:
+    needs = Tasks(100 * hundreds, STEPS, tasks)
+    return recommend(needs).remaining >= needs.crystals
 
 
 TABLES: dict[str, Callable[[], str]] = {"results": results, "presets": presets, "slots": slots}

@@ -22,8 +22,8 @@ class Cart(gymnasium.Wrapper):
     def __init__(self, task):
         super().__init__(gymnasium.make("CartPole-v1", max_episode_steps=200))
         self.task = task
-        low, high = self.observation_space.low, self.observation_space.high
-        self.observation_space = gymnasium.spaces.Box(np.append(low, -1), np.append(high, 1), dtype=np.float32)
+        space, one = self.observation_space, np.ones(1, np.float32)
+        self.observation_space = gymnasium.spaces.Box(np.append(space.low, -one), np.append(space.high, one))
 
     def seen(self, obs):
         return np.append(obs, 2 * self.task - 1).astype(np.float32)

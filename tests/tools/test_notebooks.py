@@ -5,7 +5,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tools.notebooks import SOURCES, TUTORIALS, cells, execute, notebook
+from tools.notebooks import SOURCES, TUTORIALS, cells, execute, joined, notebook
 
 FILES = sorted(SOURCES.glob("*.py"))
 
@@ -19,7 +19,10 @@ def test_a_notebook_holds_the_cells_of_its_file_executed_without_error(path: Pat
     assert all(cell.execution_count for cell in code)
     kinds = [output.output_type for cell in code for output in cell.outputs]
     assert "error" not in kinds
-    assert kinds
+    printed = "".join(str(output.get("text", "")) for cell in code for output in cell.outputs)
+    assert printed
+    assert "\x1b" not in printed
+    assert "site-packages" not in printed  # a warning of another library, with a path of this machine
 
 
 def test_every_notebook_has_its_file() -> None:
@@ -33,6 +36,12 @@ def test_text_code_and_commands_are_told_apart() -> None:
         ("code", "x = 1"),
         ("code", "!crystalrl list\n# a remark"),
     ]
+
+
+def test_what_is_printed_in_pieces_is_joined_without_control_sequences() -> None:
+    pieces = [nbformat.v4.new_output("stream", name="stdout", text=text) for text in ("\x1b[1ma", "b\x1b[0m\n")]
+    other = nbformat.v4.new_output("stream", name="stderr", text="c")
+    assert [(output.name, output.text) for output in joined([*pieces, other])] == [("stdout", "ab\n"), ("stderr", "c")]
 
 
 def test_a_notebook_is_executed_with_its_outputs(tmp_path: Path) -> None:
