@@ -78,7 +78,7 @@ def slots() -> str:
     """The smallest memory, in steps of 100 slots, that keeps enough crystals of each task, and what it holds."""
     rows = []
     for tasks in (2, 4, 8, 16, 32):
-        size = 100 * bisect_left(range(1_000), True, lo=2, key=partial(_enough, tasks))
+        size = 100 * bisect_left(range(4 * tasks), True, lo=2, key=partial(_enough, tasks))
         found = recommend(Tasks(size, STEPS, tasks))
         kept = (f"{found.remaining:,.0f}", f"{found.remaining_of_last:,.0f}")
         rows.append([f"{tasks}", f"{size:,}", f"{size / tasks:,.0f}", *kept, f"{found.time_unit}"])

@@ -233,4 +233,4 @@ With your own agent:
   loss = (batch.weight * td_error**2).mean() + anchor_loss(q, batch.anchor["q"])
   memory.update(batch, td_error)
   if memory.due: memory.consolidate(evaluate)
-The README has the whole program. More seeds, tasks and configurations: `crystalrl run --help`, `crystalrl list`."""
+docs/start.md has the whole program. More seeds, tasks and configurations: `crystalrl run --help`, `crystalrl list`."""
