@@ -232,7 +232,12 @@ cli/commands.py::run_command
       study/registry.py::_check_boundaries
         study/registry.py::has_boundaries
       study/registry.py::_check_settings
+    cli/training.py::continued_by
+    study/execution.py::Execution.check
     cli/training.py::run_tables
+      cli/training.py::resume_command
+      cli/training.py::_stores
+      cli/training.py::_end_if_failed
       study/definition.py::Table.runs
         study/definition.py::Table._seeds
           study/definition.py::Table.tuned
@@ -277,6 +282,7 @@ cli/theory/
 cli/terminal.py
 cli/progress.py
 cli/check_tasks.py
+cli/doctor.py
 study/tuning.py
 report/
 study/registry.py::presets

@@ -47,3 +47,12 @@ def test_a_report_can_also_draw_its_figure(tmp_path: Path, capsys: pytest.Captur
     cli.main(["report", str(folder), "--figure", str(path)])
     assert "Figure: " in capsys.readouterr().out
     assert path.read_text().startswith("<svg ")
+
+
+def test_a_figure_that_is_refused_leaves_no_report_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_results(tmp_path / "out")
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["report", str(folder), "--figure", str(tmp_path / "rows.jpg")])
+    assert "figure: wanted a file that ends in .svg, got 'rows.jpg'" in capsys.readouterr().err
+    assert sorted(folder.rglob("*")) == before

@@ -59,6 +59,29 @@ def test_ctrl_c_prints_a_command_that_continues(
     assert "Full report: my runs/report.html" in capsys.readouterr().out
 
 
+TRIALS = """
+trials = 2
+seeds = "1000:1001"
+defaults = { suite = "nav-1", steps = 80, capacity = 64, batch = 16, episodes = 2, points = 1, method = "ewc" }
+[rows.EWC]
+[search.EWC]
+method_params.strength = { low = 1.0, high = 10.0 }
+"""
+
+
+def test_ctrl_c_while_tuning_prints_the_command_that_continues(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(self: Trainer, stage: int) -> None:
+        raise KeyboardInterrupt
+
+    Path("search.toml").write_text(TRIALS)
+    monkeypatch.setattr(Trainer, "begin", interrupted)
+    with pytest.raises(SystemExit, match="130"):
+        cli.main(["tune", "search.toml", "--device", "cpu"])
+    assert "`crystalrl tune search.toml --out runs/search` continues" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from crystalrl.cli.check_tasks import check_tasks
 from crystalrl.cli.doctor import show_doctor
 from crystalrl.cli.parsing import completion_script, parsed, take_sections
 from crystalrl.cli.terminal import draw_figure, show_forecast, show_report, show_tuning
-from crystalrl.cli.training import run_tables
+from crystalrl.cli.training import continued_by, run_tables
 from crystalrl.report import markdown
 from crystalrl.study import registry
 from crystalrl.study.definition import Table, load_study, pick, study_names, table_from
@@ -175,14 +176,16 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
             run_tables(stored, execution, console)
         case Tune(file, out, device):
             folder = out if out.name else Path("runs") / file.stem
-            show_tuning(load_search(file), folder, device or best_device(), console)
+            Execution(device).check()
+            with continued_by(shlex.join(["crystalrl", "tune", str(file), "--out", str(folder)])):
+                show_tuning(load_search(file), folder, device or best_device(), console)
         case Report(folder, docs, figure):
+            if figure.name:  # first: a name that is refused leaves no report behind
+                draw_figure(folder, figure, console)
             show_report(folder, console)
             if docs.name:
                 written = f"crystalrl report {folder} --docs {docs}"
                 console.print(f"Tables: {markdown.write_page(scored_folders(folder), docs, written)}", highlight=False)
-            if figure.name:
-                draw_figure(folder, figure, console)
         case Theory(chosen):
             theory.COMMANDS[type(chosen)](chosen, console)
         case List():

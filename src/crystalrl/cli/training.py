@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 
@@ -25,24 +26,39 @@ def run_tables(tables: Mapping[Path, Table], execution: Execution, console: Cons
     execution.check()
     plans = {folder: plan(table.runs()) for folder, table in tables.items()}
     again = resume_command(list(tables), execution)
-    stores: dict[Path, Store] = {}
-    try:
-        for folder, table in tables.items():
-            stores[folder] = Store(folder, table.to_toml())
+    with continued_by(again), _stores(tables) as stores:
         for folder, groups in plans.items():
             with ProgressDisplay(groups, console) as display:
                 _train(groups, stores[folder], execution, display, again)
             if any(stores[folder].has(group.key) for group in groups):
                 show_report(folder, console)
+    _end_if_failed(stores, console)
+
+
+@contextmanager
+def continued_by(command: str) -> Iterator[None]:
+    """After Ctrl-C, say which command continues."""
+    try:
+        yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"Results so far are kept: `{again}` continues") from None
+        raise KeyboardInterrupt(f"Results so far are kept: `{command}` continues") from None
+
+
+@contextmanager
+def _stores(tables: Mapping[Path, Table]) -> Iterator[dict[Path, Store]]:
+    """The stores of all tables. After an error, those in which nothing was trained are removed, so that a corrected
+    command may use their folders."""
+    made: dict[Path, Store] = {}
+    try:
+        for folder, table in tables.items():
+            made[folder] = Store(folder, table.to_toml())
+        yield made
     except RunError:
         raise
-    except Exception:  # where nothing was trained, a corrected command may use the folder
-        for store in stores.values():
+    except Exception:
+        for store in made.values():
             store.remove_if_new()
         raise
-    _end_if_failed(stores, console)
 
 
 def _end_if_failed(stores: Mapping[Path, Store], console: Console) -> None:
