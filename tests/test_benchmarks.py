@@ -94,14 +94,13 @@ def test_the_benchmark_of_memories_is_also_a_script(tmp_path: Path) -> None:
     assert "only: wanted some of speed, bytes, consolidation, got nothing" in done.stderr
 
 
-def test_a_stranger_gets_where_they_want_in_the_stored_lines_and_minutes() -> None:
-    paths = load("stranger")["paths"]
-    assert set(paths) == set(stranger.LIMITS)
-    for name, (lines, seconds) in stranger.LIMITS.items():
-        assert lines is None or paths[name]["lines"] <= lines
-        assert seconds is None or paths[name]["seconds"] <= seconds
+def test_every_stored_path_of_a_stranger_took_as_few_lines_as_required() -> None:
+    for run in load("stranger")["runs"]:
+        assert set(run["paths"]) == set(stranger.LIMITS)
+        for name, (lines, _) in stranger.LIMITS.items():
+            assert lines is None or run["paths"][name]["lines"] <= lines
     assert stranger.changed_lines("a\nb\nc", "a\nB\nc\nd") == 2
-    assert stranger.changed_lines(stranger.BEFORE, stranger.AFTER) == paths["Stable-Baselines3"]["lines"]
+    assert stranger.changed_lines(stranger.BEFORE, stranger.AFTER) <= 5
 
 
 QUICK = (

@@ -232,9 +232,8 @@ cli/commands.py::run_command
       study/registry.py::_check_boundaries
         study/registry.py::has_boundaries
       study/registry.py::_check_settings
-    cli/training.py::continued_by
-    study/execution.py::Execution.check
     cli/training.py::run_tables
+      cli/training.py::continued_by
       cli/training.py::resume_command
       cli/training.py::_stores
       cli/training.py::_end_if_failed
@@ -252,6 +251,7 @@ cli/commands.py::run_command
             study/plan.py::_column
       cli/training.py::_train
         study/execution.py::Execution.events
+          study/execution.py::check_device
           study/execution.py::prepare
           study/execution.py::execute
             study/execution.py::pending
@@ -278,7 +278,6 @@ study/metrics.py
 study/loggers.py
 # the words of the command line; other commands; the display
 cli/parsing.py
-cli/theory/
 cli/terminal.py
 cli/progress.py
 cli/check_tasks.py

@@ -176,7 +176,6 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
             run_tables(stored, execution, console)
         case Tune(file, out, device):
             folder = out if out.name else Path("runs") / file.stem
-            Execution(device).check()
             with continued_by(shlex.join(["crystalrl", "tune", str(file), "--out", str(folder)])):
                 show_tuning(load_search(file), folder, device or best_device(), console)
         case Report(folder, docs, figure):

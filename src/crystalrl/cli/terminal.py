@@ -14,7 +14,7 @@ from crystalrl.report.figures import write_figure
 from crystalrl.report.terminal import print_results
 from crystalrl.study.analysis import load_results
 from crystalrl.study.definition import Table
-from crystalrl.study.execution import prepare
+from crystalrl.study.execution import check_device, prepare
 from crystalrl.study.forecast import Forecast, forecast
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.store import Store, as_parquet, scored_folders
@@ -36,6 +36,7 @@ def draw_figure(folder: Path, path: Path, console: Console) -> None:
 
 def show_forecast(tables: Mapping[Path, Table], device: str, console: Console) -> None:
     """Measure every run that is not stored yet, and print its cost."""
+    check_device(device)
     prepare(device)
     groups = [group for folder, table in tables.items() for group in _unfinished(folder, table)]
     forecasts = [forecast(group, device) for group in tracked(groups, "Measuring", console)]
@@ -67,6 +68,7 @@ def _forecast_table(forecasts: Sequence[Forecast]) -> RichTable:
 
 def show_tuning(search: Search, folder: Path, device: str, console: Console) -> None:
     """Run the trials that are missing and print each, then the best of every row."""
+    check_device(device)
     prepare(device)
     for trial in tune(search, folder, device):
         settings = ", ".join(f"{name} = {value}" for name, value in trial.settings.items())

@@ -23,7 +23,6 @@ from crystalrl.study.store import Store
 
 def run_tables(tables: Mapping[Path, Table], execution: Execution, console: Console) -> None:
     """Train all tables and report each. All stores are created first, so that `resume` finds every table."""
-    execution.check()
     plans = {folder: plan(table.runs()) for folder, table in tables.items()}
     again = resume_command(list(tables), execution)
     with continued_by(again), _stores(tables) as stores:
