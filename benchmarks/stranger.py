@@ -16,7 +16,7 @@ from benchmarks.harness.results import Result, Setting, machine
 from tools.environments import Environment, build
 
 FIRST = (
-    "pip install 'crystalrl[fast,study]'",
+    "pip install 'crystalrl[study]'",
     "crystalrl run nav-3 --memory crystal --seeds 0:2 --steps 3000 --capacity 600 --out runs/first",
     "crystalrl report runs/first --figure runs/first.svg",
 )

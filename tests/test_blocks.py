@@ -28,7 +28,10 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TINY = ["--steps", "80", "--capacity", "64", "--batch", "16", "--episodes", "2", "--points", "1", "--seeds", "0"]
 LONG = {"demo", "study nav-evidence", "resume runs/nav-evidence"}
-"""Commands that take minutes, or continue one that does: they are only parsed."""
+"""Commands that take minutes, or continue one that does: they are only parsed, as are those that go on until Ctrl-C."""
+RUN = "run nav-1 --steps 80 --capacity 64 --batch 16 --episodes 2 --points 1 --memory crystal --out"
+FIRST = {"docs/looking.md": [f"{RUN} runs/{name}" for name in ("mine", "a", "b")]}
+"""Commands whose results a page takes for granted."""
 SB3 = """
 import gymnasium
 from stable_baselines3 import DQN, SAC
@@ -104,8 +107,8 @@ def name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-SLOW = ("docs/integrations/sb3.md", "docs/integrations/tianshou.md", "docs/reference/commands.md", "docs/start.md",
-        "docs/studies.md")  # fmt: skip
+SLOW = ("docs/integrations/sb3.md", "docs/integrations/tianshou.md", "docs/reference/commands.md",
+        "docs/reference/integrations.md", "docs/start.md", "docs/studies.md")  # fmt: skip
 """Pages whose programs or commands take seconds; README and the other pages of their kind run in `make test`."""
 
 
@@ -120,6 +123,7 @@ def having(*languages: str, slow: tuple[str, ...] = ()) -> Any:
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "datasets"))
+    (tmp_path / "results").symlink_to(ROOT / "results")
 
 
 @pytest.mark.filterwarnings("default")  # other libraries warn; the tests of each integration are strict
@@ -141,9 +145,11 @@ def test_files_are_read_and_planned(page: Path) -> None:
         Path("page.toml").write_text(text)
         if "trials" in values:
             assert load_search(Path("page.toml")).trials == values["trials"]
-        elif "rows" not in values and "tables" not in values:
+        elif "tasks" in values and "rows" not in values:
             assert len(sequence_from(values).ids) == len(values["tasks"])
         else:
+            if not {"rows", "tables"} & set(values):  # a part of a file
+                Path("page.toml").write_text(f'{text}\n[rows.anchored]\nmemory = "crystal"\n')
             assert all(plan(table.runs()) for table in load_study("page.toml").values())
 
 
@@ -184,9 +190,12 @@ def test_short_commands_run(page: Path) -> None:
         values = tomllib.loads(text)
         file = "search.toml" if "trials" in values else "mine.toml" if "rows" in values else "tasks.toml"
         Path(file).write_text(_tiny(text))
+    for line in FIRST.get(name(page), []):
+        main(line.split())
     for program, *words in commands(page):
-        named = [word for word in words if word.endswith(".toml")]
-        if program == "crystalrl" and " ".join(words) not in LONG and all(map(Path.exists, map(Path, named))):
+        named = [Path(word) for word in words if word.endswith((".toml", ".safetensors"))]
+        long = " ".join(words) in LONG or "--live" in words
+        if program == "crystalrl" and not long and all(map(Path.exists, named)):
             main(shorter(words))
 
 

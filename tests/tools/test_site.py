@@ -59,8 +59,7 @@ def public() -> dict[str, list[str]]:
     pulls = [name for name, value in vars(anchors).items() if getattr(value, "__module__", "") == anchors.__name__]
     return {
         "memories.md": sorted({*crystalrl.__all__, "Background"} - OTHER),
-        "losses.md": ["anchor_loss", "anchor_losses", "gaussian_distance", "gaussian_kl", "huber", "squared_error",
-                      "weighted_mean", *pulls],
+        "losses.md": ["anchor_loss", "anchor_losses", "huber", "squared_error", "weighted_mean", *pulls],
         "integrations.md": [*libraries, *(name for name in recorded if not name.startswith("_"))],
         "studies.md": [*OTHER, "load"],
         "theory.md": theory.__all__,
