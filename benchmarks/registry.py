@@ -16,7 +16,9 @@ from benchmarks import (
     learners,
     letter,
     memories,
+    pictures,
     sac,
+    stranger,
     suites,
 )
 from benchmarks.harness.results import Benchmark
@@ -52,6 +54,14 @@ BENCHMARKS: dict[str, Benchmark] = {
     "frames": Benchmark(
         "Stacked frames stored once: bytes per experience and speed.", "frames", frames.measure,
         {"frames": frames.block},
+    ),
+    "pictures": Benchmark(
+        "A small life of a memory: phases, anchors, melting.", "pictures", pictures.measure,
+        {"pictures": pictures.block}, pictures.FIGURES,
+    ),
+    "stranger": Benchmark(
+        "The first minutes of a new user in a clean environment.", "stranger", stranger.measure,
+        {"stranger": stranger.block},
     ),
     "letter": Benchmark(
         "What is left between the preset `paper` and the letter of the paper.", "letter", letter.measure,

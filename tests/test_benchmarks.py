@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import stranger
 from benchmarks.__main__ import main
 from benchmarks.harness.results import RESULTS, Setting, in_parts, load
 from benchmarks.harness.timing import Job, excess, interleaved, medians, ratio
@@ -93,8 +94,18 @@ def test_the_benchmark_of_memories_is_also_a_script(tmp_path: Path) -> None:
     assert "only: wanted some of speed, bytes, consolidation, got nothing" in done.stderr
 
 
+def test_every_stored_path_of_a_stranger_took_as_few_lines_as_required() -> None:
+    for run in load("stranger")["runs"]:
+        assert set(run["paths"]) == set(stranger.LIMITS)
+        for name, (lines, _) in stranger.LIMITS.items():
+            assert lines is None or run["paths"][name]["lines"] <= lines
+    assert stranger.changed_lines("a\nb\nc", "a\nB\nc\nd") == 2
+    assert stranger.changed_lines(stranger.BEFORE, stranger.AFTER) <= 5
+
+
 QUICK = (
     "agreement", "consolidation", "contexts", "frames", "halfcheetah", "interference", "learners", "letter",
+    "pictures",
     "sb3-continual", "sb3-overhead", "sb3-pendulum", "adoption-cleanrl", "adoption-parts", "overhead-cleanrl",
     "overhead-tianshou", "overhead-torchrl", "suites",
 )  # fmt: skip

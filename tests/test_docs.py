@@ -1,4 +1,4 @@
-"""Hand-written pages name only files and modules that exist, and the README's program runs."""
+"""Hand-written pages name only files and modules that exist, and programs do what their pages say."""
 
 from __future__ import annotations
 
@@ -53,12 +53,14 @@ def snippets(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)
 
 
-def test_the_program_in_the_readme_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agent_on_the_first_page_learns_consolidates_and_saves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It learns, consolidates only after it began to learn, and saves what it holds."""
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     program: dict[str, Any] = {}
-    exec(compile(snippets("README.md", "python")[0], "README.md", "exec"), program)
+    exec(compile(snippets("docs/start.md", "python")[1], "start.md", "exec"), program)
     memory, report = program["memory"], program["report"]
     assert report.values["evaluated"][0] > 1_000
     assert int(memory.consolidations[0]) >= 1
@@ -70,7 +72,7 @@ def test_the_program_in_the_readme_runs_as_it_stands(tmp_path: Path, monkeypatch
 
 
 def test_the_citation_names_this_version() -> None:
-    (entry,) = snippets("README.md", "bibtex")
+    (entry,) = snippets("docs/faq.md", "bibtex")
     assert f"version = {{{__version__}}}" in entry
     assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
@@ -102,10 +104,23 @@ def test_every_key_of_a_task_is_on_the_page() -> None:
     assert keys == {f.name for f in fields(Task)}
 
 
-def test_the_tasks_in_the_readme_go_together() -> None:
-    made = sequence_from(tomllib.loads(snippets("README.md", "toml")[0]))
+def test_the_tasks_on_the_page_go_together() -> None:
+    made = sequence_from(tomllib.loads(snippets("docs/tasks.md", "toml")[0]))
     assert made.ids == (0, 1, 0)
     assert sizes_of_all(made.tasks) == Sizes((4,), 3)
+
+
+def test_the_readme_fits_on_one_screen_and_has_what_a_stranger_looks_for() -> None:
+    text = (ROOT / "README.md").read_text()
+    sb3, ten = snippets("README.md", "python")
+    assert len(text.splitlines()) <= 80
+    assert len([line for line in sb3.splitlines() if line]) == 3
+    assert len([line for line in ten.splitlines() if line and "import" not in line]) <= 10
+    assert ten == snippets("docs/start.md", "python")[0]
+    assert [line.split()[:2] for line in snippets("README.md", "bash")[0].splitlines()] == [
+        ["crystalrl", "demo"],
+        ["crystalrl", "study"],
+    ]
 
 
 def test_a_sequence_of_own_tasks_is_learnt_as_the_page_says() -> None:

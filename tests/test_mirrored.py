@@ -33,6 +33,8 @@ CROSSING = {
     "study/test_baselines.py": "the rows of the study of baselines run, with equal numbers of trials",
     "report/test_browser.py": "pages in a real browser",
     "test_benchmarks.py": "the scripts in benchmarks/",
+    "test_blocks.py": "the code in README and docs",
+    "test_distribution.py": "wheel and sdist",
     "test_docs.py": "the hand-written pages",
     "test_import.py": "importing the package as a whole",
     "test_mirrored.py": "this file",

@@ -229,7 +229,11 @@ cli/commands.py::run_command
       study/registry.py::_check_boundaries
         study/registry.py::has_boundaries
       study/registry.py::_check_settings
-    cli/commands.py::_run_tables
+    cli/training.py::run_tables
+      cli/training.py::continued_by
+      cli/training.py::resume_command
+      cli/training.py::_stores
+      cli/training.py::_end_if_failed
       study/definition.py::Table.runs
         study/definition.py::Table._seeds
           study/definition.py::Table.tuned
@@ -243,8 +247,9 @@ cli/commands.py::run_command
         study/plan.py::_group
           study/plan.py::_values
             study/plan.py::_column
-      cli/commands.py::_train
+      cli/training.py::_train
         study/execution.py::Execution.events
+          study/execution.py::check_device
           study/execution.py::prepare
           study/execution.py::execute
             study/execution.py::pending
@@ -275,12 +280,12 @@ study/metrics.py
 study/loggers.py
 # the words of the command line; other commands; the display
 cli/parsing.py
-cli/theory/
 cli/terminal.py
 cli/progress.py
 cli/pages.py
 cli/inspection.py
 cli/check_tasks.py
+cli/doctor.py
 study/tuning.py
 study/registry.py::presets
 study/execution.py::best_device

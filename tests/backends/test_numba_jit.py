@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,3 +31,10 @@ def test_functions_compile_without_a_place_for_the_cache_and_say_so() -> None:
         [sys.executable, "-c", PROGRAM], env={**os.environ, **nowhere}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_folder_of_the_cache_is_where_numba_is_told_to_write(tmp_path: Path) -> None:
+    code = "from crystalrl.backends.numba_jit import cache_folder; print(cache_folder())"
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert Path(done.stdout.strip()).parent == tmp_path

@@ -40,7 +40,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("run gym:CartPol-v1", "got gym:CartPol-v1: Environment `CartPol` doesn't exist. Did you mean: `CartPole`?"),
         ("run gym:NoSuch-v0", "got gym:NoSuch-v0: Environment `NoSuch` doesn't exist."),
         ("run nav-2 --stps 3", "Unrecognized options: --stps, 3"),
-        ("theory show --utility 2", "utility must be in [0, 1], got 2"),
+        ("theory show --utility 2", "utility: wanted a number in [0, 1], got 2"),
     ],
 )
 def test_mistakes_are_named_before_anything_is_trained(
@@ -92,7 +92,14 @@ def test_an_interrupted_run_says_how_to_continue_and_shows_no_traceback(tmp_path
     told = process.communicate(timeout=60)[0]
     assert process.returncode == 130, told
     assert "Traceback" not in told
-    assert "crystalrl resume" in told
+    assert f"`crystalrl resume {tmp_path}/run` continues" in told
+
+
+def test_a_reader_that_closes_the_pipe_ends_the_command_in_silence() -> None:
+    line = f"{sys.executable} -m crystalrl list | head -1"
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
+    assert done.stdout == "suites\n"
+    assert done.stderr == ""
 
 
 BLOCKER = """
@@ -129,8 +136,19 @@ def test_without_its_packages_every_command_prints_the_line_to_type() -> None:
         "crystalrl: command line: wanted the packages matplotlib, rich, scipy, statsmodels, tyro, got none: "
         "pip install 'crystalrl[study]'"
     )
-    assert done.stderr.splitlines() == [line] * 4
+    theory = (
+        "crystalrl: crystalrl theory: wanted the packages matplotlib, rich, scipy, tyro, got none: "
+        "pip install 'crystalrl[theory]'"
+    )
+    assert done.stderr.splitlines() == [line, line, theory, line]
     assert done.stdout.splitlines() == ["2"] * 4 + [f"crystalrl {__version__}"]
+
+
+def test_the_theory_needs_only_its_own_extra() -> None:
+    code = 'from crystalrl.cli import main; main(["theory", "show", "--slots", "2000"])'
+    done = without({"numba", "pandas", "statsmodels", "gymnasium", "pyarrow", "minatar"}, code)
+    assert done.returncode == 0, done.stderr
+    assert "Consolidation every 200 environment steps" in done.stdout
 
 
 def test_broken_toml_is_an_error_with_file_and_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,7 +185,7 @@ def test_a_run_that_fails_ends_with_status_1_and_a_traceback_only_for_debugging(
     last = said.splitlines()[-1]
     assert last.startswith("crystalrl: run failed: ")
     assert "No such file or directory" in last
-    assert "`crystalrl resume runs/run`" in last
+    assert "`crystalrl resume runs/run --device cpu`" in last
     assert ("Traceback" in said) == debug
 
 

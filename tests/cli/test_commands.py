@@ -1,5 +1,6 @@
 """What the commands do and leave behind."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,29 @@ def test_the_demo_runs_as_many_configurations_as_its_help_and_the_readme_say() -
     (table,) = load_study("demo").values()
     word = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")[len(table.rows)]
     assert f"Train {word} configurations on four tasks" in str(Demo.__doc__)
-    assert f"then {word} methods learn four tasks" in (Path(__file__).parents[2] / "README.md").read_text()
+    assert f"{word} methods learn four tasks" in (Path(__file__).parents[2] / "README.md").read_text()
+
+
+COMPLETE = """
+source completion.bash
+COMP_WORDS=(crystalrl {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+_tyro_crystalrl
+echo ${{COMPREPLY[@]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("st", "study"), ("theory cl", "claims"), ("run --see", "--seeds")],
+)
+def test_the_shell_completes_commands_and_options(
+    words: str, completed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.main(["completion", "bash"])
+    Path("completion.bash").write_text(capsys.readouterr().out)
+    done = subprocess.run(["bash", "-c", COMPLETE.format(words=words)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [completed]
+    assert done.stderr == ""
 
 
 def test_own_tasks_run_from_a_file_and_resume_without_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,12 @@ from crystalrl.cli.errors import RunError, end
         (PermissionError(13, "Permission denied", "out"), 2, "crystalrl: [Errno 13] Permission denied: 'out'\n"),
         (RunError("run failed: fire"), 1, "crystalrl: run failed: fire\n"),
         (ZeroDivisionError("by zero"), 1, "crystalrl: ZeroDivisionError: by zero (--debug shows where)\n"),
-        (KeyboardInterrupt(), 130, "crystalrl: interrupted. Results so far are kept: `crystalrl resume FOLDER` "),
+        (KeyboardInterrupt(), 130, "crystalrl: interrupted\n"),
+        (
+            KeyboardInterrupt("`crystalrl resume a` continues"),
+            130,
+            "crystalrl: interrupted. `crystalrl resume a` continues\n",
+        ),
     ],
 )
 def test_every_error_is_one_message_on_stderr_with_its_status(

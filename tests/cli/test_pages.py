@@ -49,3 +49,12 @@ def test_no_folder_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         cli.main(["report"])
     assert "folders: wanted at least one folder of results, got none" in capsys.readouterr().err
+
+
+def test_a_figure_that_is_refused_leaves_no_report_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_results(tmp_path / "out")
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["report", str(folder), "--figure", str(tmp_path / "rows.jpg")])
+    assert "figure: wanted a file that ends in .svg, got 'rows.jpg'" in capsys.readouterr().err
+    assert sorted(folder.rglob("*")) == before

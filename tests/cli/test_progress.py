@@ -60,3 +60,9 @@ def test_items_are_counted_now_and_then_without_a_terminal() -> None:
     assert out.getvalue().splitlines() == ["Measuring: 0 of 3", "Measuring: 1 of 3", "Measuring: 2 of 3"]
     assert list(tracked("abc", "Measuring", Console(file=out), pause=60.0)) == ["a", "b", "c"]
     assert len(out.getvalue().splitlines()) == 3
+
+
+def test_items_without_a_length_are_counted_with_the_total_that_is_given() -> None:
+    out = io.StringIO()
+    assert list(tracked(iter("ab"), "checking", Console(file=out), pause=0.0, total=2)) == ["a", "b"]
+    assert out.getvalue().splitlines() == ["checking: 0 of 2", "checking: 1 of 2"]

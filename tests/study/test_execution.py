@@ -11,12 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from crystalrl.random import Stream
 from crystalrl.study import execution
 from crystalrl.study.analysis import load_results
 from crystalrl.study.definition import Table
-from crystalrl.study.execution import execute, execute_ray
+from crystalrl.study.execution import check_device, execute, execute_ray
 from crystalrl.study.plan import plan
 from crystalrl.study.run import Progress, Trainer
 from crystalrl.study.spec import RunSpec
@@ -97,6 +98,15 @@ def test_learners_from_scratch_whose_tasks_have_own_steps_are_stored_in_several_
     found = sorted(zip(scores["task"][alone].tolist(), scores["after"][alone].tolist(), strict=True))
     assert found == [(task, after) for task in range(3) for after in (0, 1)]
     assert np.isfinite(load_results(tmp_path).rows[0].chosen.metrics["FT paper"]).all()
+
+
+def test_a_device_that_is_not_here_is_refused() -> None:
+    check_device("cpu")
+    with pytest.raises(ValueError, match=r"^device: wanted cpu or cuda, got 'tpu'"):
+        check_device("tpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match=r"^device: wanted cpu, as PyTorch finds no GPU here, got 'cuda:1'"):
+            check_device("cuda:1")
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

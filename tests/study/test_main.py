@@ -9,6 +9,7 @@ import pytest
 
 from crystalrl import cli
 from crystalrl.study.__main__ import main
+from crystalrl.study.run import Trainer
 from crystalrl.study.store import TABLES, read
 from crystalrl.suites.classic import suite
 from tests.suites.bad_environments import HOSTILE, first_seeds
@@ -113,3 +114,16 @@ def test_the_steps_of_a_trial_replace_those_of_own_tasks_too(tmp_path: Path) -> 
     main([f"{tmp_path}/own.toml", "--out", f"{tmp_path}/out", "--device", "cpu", "--steps", "80"])
     curves = read(tmp_path / "out", "curves")
     assert (curves["task"].tolist(), curves["step"].tolist()) == ([0, 1], [80, 80])
+
+
+def test_ctrl_c_ends_a_study_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(self: Trainer, stage: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trainer, "begin", interrupted)
+    (tmp_path / "study.toml").write_text(STUDY)
+    with pytest.raises(SystemExit, match="130"):
+        main([str(tmp_path / "study.toml"), "--out", str(tmp_path / "out"), "--device", "cpu"])
+    assert capsys.readouterr().err.startswith("crystalrl: interrupted. Results so far are kept")

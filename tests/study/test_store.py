@@ -157,6 +157,14 @@ def test_a_new_store_without_results_can_be_removed_again_and_no_other(tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == ["used"]
 
 
+def test_folders_made_for_a_store_are_removed_with_it_but_not_those_that_were_there(tmp_path: Path) -> None:
+    Store(tmp_path / "runs/a/b", "x = 1\n").remove_if_new()
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "runs").mkdir()
+    Store(tmp_path / "runs/a/b", "x = 1\n").remove_if_new()
+    assert list(tmp_path.rglob("*")) == [tmp_path / "runs"]
+
+
 def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("…")
     with pytest.raises(ValueError, match=r"^out: .* other files"):

@@ -66,5 +66,5 @@ def test_a_grid_that_cannot_resolve_sigma_is_refused_with_the_number_of_cells_ne
 
 
 def test_without_noise_there_is_no_density_to_solve_for() -> None:
-    with pytest.raises(ValueError, match="sigma must be > 0"):
+    with pytest.raises(ValueError, match="sigma: wanted a number > 0"):
         Crystallization(sigma=0.0).evolve([1.0], 0.2)

@@ -82,7 +82,7 @@ def test_frozen_interference_puts_nine_tenths_of_the_mass_at_one() -> None:
 
 
 def test_impossible_covariances_and_weights_are_refused() -> None:
-    with pytest.raises(ValueError, match="covariance must be at most"):
+    with pytest.raises(ValueError, match="covariance: wanted at most"):
         Fluctuation(0.01, 0.01, 0.02)
     with pytest.raises(ValueError, match="positive sum"):
         Crystallization().frozen([0.5], [0.1], [0.0])

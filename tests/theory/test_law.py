@@ -66,13 +66,13 @@ def test_limits_potentials_and_contents_are_defined(sigma: float, utility: float
 @pytest.mark.parametrize(
     ("field", "value", "expected"),
     [
-        ("alpha", -0.1, "alpha must be finite and ≥ 0"),
-        ("beta", np.nan, "beta must be finite and ≥ 0"),
-        ("sigma", np.inf, "sigma must be finite and ≥ 0"),
-        ("sigma", 1e-12, "sigma must be 0 or at least 1e-08"),
-        ("leak", -1.0, "leak must be finite and ≥ 0"),
-        ("utility", 1.5, r"utility must be in \[0, 1\], got 1.5"),
-        ("interference", -0.5, r"interference must be in \[0, 1\]"),
+        ("alpha", -0.1, "alpha: wanted a finite number ≥ 0"),
+        ("beta", np.nan, "beta: wanted a finite number ≥ 0"),
+        ("sigma", np.inf, "sigma: wanted a finite number ≥ 0"),
+        ("sigma", 1e-12, "sigma: wanted 0 or at least 1e-08"),
+        ("leak", -1.0, "leak: wanted a finite number ≥ 0"),
+        ("utility", 1.5, r"utility: wanted a number in \[0, 1\], got 1.5"),
+        ("interference", -0.5, r"interference: wanted a number in \[0, 1\]"),
     ],
 )
 def test_invalid_constants_are_refused_with_the_valid_range(field: str, value: float, expected: str) -> None:
@@ -82,13 +82,13 @@ def test_invalid_constants_are_refused_with_the_valid_range(field: str, value: f
 
 def test_invalid_arguments_are_refused_with_the_valid_range() -> None:
     law = Crystallization()
-    with pytest.raises(ValueError, match="t must be finite and ≥ 0, got -1"):
+    with pytest.raises(ValueError, match="t: wanted a finite number ≥ 0, got -1"):
         law.mean(-1.0, 0.5)
-    with pytest.raises(ValueError, match=r"c0 must be in \[0, 1\], got 1.1"):
+    with pytest.raises(ValueError, match=r"c0: wanted a number in \[0, 1\], got 1.1"):
         law.cdf(0.5, 1.0, 1.1)
-    with pytest.raises(ValueError, match=r"x must be in \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"x: wanted a number in \[0, 1\]"):
         law.pdf([0.5, 2.0], 1.0, 0.5)
-    with pytest.raises(ValueError, match="tau_L must be below tau_C"):
+    with pytest.raises(ValueError, match="tau_L: wanted a number below tau_C"):
         law.occupancy(0.7, 0.3)
 
 
@@ -102,7 +102,7 @@ def test_constants_can_come_from_any_object_that_has_them() -> None:
 def test_the_law_of_a_memory_that_melts() -> None:
     law = Crystallization.of(CrystalParams(melt=0.5, leak=0.01), utility=0.4, interference=0.2)
     assert (law.rates.gain, law.rates.loss) == pytest.approx((0.2 * 0.4 * 0.8, 0.5 * 0.2 + 0.01))
-    with pytest.raises(ValueError, match=r"utility must be in \[0, 1\], got 1.5"):
+    with pytest.raises(ValueError, match=r"utility: wanted a number in \[0, 1\], got 1.5"):
         Crystallization.of(CrystalParams(), utility=1.5, interference=0.5)
 
 

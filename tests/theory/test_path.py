@@ -58,7 +58,7 @@ def test_the_inflation_is_x_coth_x_of_half_the_cell_peclet_number() -> None:
 def test_a_schedule_that_becomes_negative_is_refused_at_that_time() -> None:
     schedule = Schedule(lambda t: 1.0 - t, lambda t: 0.1, 0.2)
     assert schedule.at(0.5) == Rates(0.5, 0.1, 0.2)
-    with pytest.raises(ValueError, match="gain must be finite and ≥ 0, got -1"):
+    with pytest.raises(ValueError, match="gain: wanted a finite number ≥ 0, got -1"):
         schedule.at(2.0)
-    with pytest.raises(ValueError, match="gain must be"):
+    with pytest.raises(ValueError, match="gain: wanted"):
         mean_path(schedule, 0.5, np.array([3.0]), 0.01)

@@ -51,10 +51,10 @@ def test_the_mirrored_rates_are_those_of_one_minus_c() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ((-0.1, 0.1, 0.1), "gain must be finite and ≥ 0, got -0.1"),
-        ((0.1, np.inf, 0.1), "loss must be finite and ≥ 0, got inf"),
-        ((0.1, 0.1, np.nan), "sigma must be finite and ≥ 0, got nan"),
-        ((0.1, 0.1, SMALLEST_SIGMA / 2), "sigma must be 0 or at least 1e-08, got 5e-09"),
+        ((-0.1, 0.1, 0.1), "gain: wanted a finite number ≥ 0, got -0.1"),
+        ((0.1, np.inf, 0.1), "loss: wanted a finite number ≥ 0, got inf"),
+        ((0.1, 0.1, np.nan), "sigma: wanted a finite number ≥ 0, got nan"),
+        ((0.1, 0.1, SMALLEST_SIGMA / 2), "sigma: wanted 0 or at least 1e-08, got 5e-09"),
     ],
 )
 def test_rates_that_have_no_law_are_refused(values: tuple[float, float, float], message: str) -> None:
@@ -69,7 +69,7 @@ def test_without_drift_there_is_no_target() -> None:
 
 def test_arguments_become_arrays_and_the_first_bad_element_is_named() -> None:
     assert unit("x", [0, 1]).dtype == non_negative("t", 3).dtype == np.float64
-    with pytest.raises(ValueError, match=r"^x must be in \[0, 1\], got 1.5"):
+    with pytest.raises(ValueError, match=r"^x: wanted a number in \[0, 1\], got 1.5"):
         unit("x", [[0.5, 1.5], [2.0, 0.0]])
-    with pytest.raises(ValueError, match=r"^t must be finite and ≥ 0, got -1"):
+    with pytest.raises(ValueError, match=r"^t: wanted a finite number ≥ 0, got -1"):
         non_negative("t", -1)

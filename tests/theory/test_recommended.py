@@ -81,7 +81,7 @@ def test_requirements_that_cannot_be_met_are_named_with_what_would_help() -> Non
     assert late[0].startswith("crystals form after")
     none = recommend(Tasks(slots=100, task=2000, tasks=2, crystals=1), every=400, time_unit=400).notes
     assert none[0] == "no crystal forms: experiences are overwritten before they become glass; use more slots"
-    with pytest.raises(ValueError, match="tasks must be > 0"):
+    with pytest.raises(ValueError, match="tasks: wanted a number > 0"):
         Tasks(tasks=0)
 
 

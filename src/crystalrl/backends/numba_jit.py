@@ -26,6 +26,18 @@ def fast(function: Callable[..., Any]) -> Any:
     return jit(function, fastmath=True)
 
 
+def cache_folder() -> str | None:
+    """Where compiled code of this package is kept for the next process; None: nowhere."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path: str | None = jit(_empty)._cache.cache_path
+    return path
+
+
+def _empty() -> None:
+    """Never called."""
+
+
 _NOTE = (
     "numba finds no writable folder for compiled code, so it compiles again in every process (seconds); "
     "set NUMBA_CACHE_DIR to a writable folder to avoid this"

@@ -12,6 +12,8 @@ from crystalrl.packages import require
 
 NEEDS = ("matplotlib", "rich", "scipy", "statsmodels", "tyro")
 """Packages that the commands cannot do without."""
+THEORY_NEEDS = ("matplotlib", "rich", "scipy", "tyro")
+"""Packages that `crystalrl theory` cannot do without."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -31,6 +33,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(words: Sequence[str]) -> None:
     if list(words) == ["--version"]:
         print(f"crystalrl {__version__}")
+        return
+    if list(words) == ["doctor"]:  # needs only the base packages
+        from crystalrl.cli.doctor import show_doctor
+
+        show_doctor()
+        return
+    if words[:1] == ["theory"]:
+        require("crystalrl theory", *THEORY_NEEDS, extra="theory")
+        from crystalrl.cli import theory
+
+        theory.run_command(words[1:])
         return
     require("command line", *NEEDS, extra="study")
     from crystalrl.cli.commands import run_command

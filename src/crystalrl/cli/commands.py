@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
-from rich.markup import escape
 
 from crystalrl.cli import theory
 from crystalrl.cli.check_tasks import check_tasks
-from crystalrl.cli.errors import RunError
+from crystalrl.cli.doctor import show_doctor
 from crystalrl.cli.inspection import inspect_command
-from crystalrl.cli.pages import Wanted, report_command, show_report
-from crystalrl.cli.parsing import parsed, take_sections
-from crystalrl.cli.progress import ProgressDisplay
+from crystalrl.cli.pages import Wanted, report_command
+from crystalrl.cli.parsing import completion_script, parsed, take_sections
 from crystalrl.cli.terminal import show_forecast, show_tuning
+from crystalrl.cli.training import continued_by, run_tables
 from crystalrl.report.export import Format
 from crystalrl.study import registry
 from crystalrl.study.definition import Table, load_study, pick, study_names, table_from
 from crystalrl.study.execution import Execution, best_device
 from crystalrl.study.kinds import METHODS
-from crystalrl.study.plan import Group, plan
 from crystalrl.study.spec import RunFields, RunSpec, read_toml
-from crystalrl.study.store import Store, result_folders
+from crystalrl.study.store import result_folders
 from crystalrl.study.task_files import load_tasks
 from crystalrl.study.tuning import Search, load_search, study_searches, with_best
 
@@ -153,6 +152,8 @@ class List:
 class Theory:
     """The law of crystallization: show it, design a memory, check claims of the paper (`crystalrl theory --help`)."""
 
+    command: tyro.conf.OmitSubcommandPrefixes[theory.Choices]
+
 
 @dataclass(frozen=True)
 class Demo:
@@ -160,6 +161,18 @@ class Demo:
 
     out: Path = Path("runs/demo")
     """Folder for the results; an interrupted demo continues there."""
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """Show what is installed, which backend and devices are used, and test the library in a few seconds."""
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Print a script that completes commands and options: `source <(crystalrl completion bash)`."""
+
+    shell: tyro.conf.Positional[Literal["bash", "zsh", "fish"]]
 
 
 Command = (
@@ -173,15 +186,14 @@ Command = (
     | Annotated[List, tyro.conf.subcommand("list")]
     | Annotated[Theory, tyro.conf.subcommand("theory")]
     | Annotated[Demo, tyro.conf.subcommand("demo")]
+    | Annotated[Doctor, tyro.conf.subcommand("doctor")]
+    | Annotated[Completion, tyro.conf.subcommand("completion")]
 )
 
 
 def run_command(words: Sequence[str], console: Console | None = None) -> None:
     """Run the command that the words of a command line describe."""
     console = console or Console()
-    if words[:1] == ["theory"]:
-        theory.run_command(words[1:], console)
-        return
     rest, sections = take_sections(words)
     _dispatch(parsed(Command, rest), sections, console)
 
@@ -195,7 +207,7 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
             spec = RunSpec(**{**vars(given), **sections, **own})
             registry.check(spec)
             name = spec.memory if spec.method == "none" else f"{spec.memory}+{spec.method}"
-            _run_tables({out: Table("", {spec.preset or name: spec})}, execution, console)
+            run_tables({out: Table("", {spec.preset or name: spec})}, execution, console)
         case Study(name, tables, out, tuned, dry_run, measure, execution):
             folder = out if out.name else Path("runs") / (Path(name).stem if name.endswith(".toml") else name)
             picked = pick(load_study(name), tables)
@@ -204,24 +216,31 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
             if dry_run:
                 show_forecast(found, execution.device or best_device(), console, measure)
             else:
-                _run_tables(found, execution, console)
+                run_tables(found, execution, console)
         case CheckTasks(file):
             if not check_tasks(file, console):
                 raise SystemExit(1)
         case Resume(folder, execution):
             stored = {inner: table_from(read_toml(inner / "spec.toml")) for inner in result_folders(folder)}
-            _run_tables(stored, execution, console)
+            run_tables(stored, execution, console)
         case Tune(file, tables, out, device):
             for folder, search in _searches(file, tables, out).items():
-                show_tuning(search, folder, device or best_device(), console)
+                with continued_by(shlex.join(["crystalrl", "tune", str(file), "--out", str(folder)])):
+                    show_tuning(search, folder, device or best_device(), console)
         case Report(folders, shown, docs, figure):
             report_command(folders, console, shown.wanted, docs, figure)
         case Inspect(path, shown, row, lane):
             inspect_command(path, console, shown.wanted, row, lane)
+        case Theory(chosen):
+            theory.COMMANDS[type(chosen)](chosen, console)
         case List():
             _list(console)
         case Demo(out):
             _demo(out, console)
+        case Doctor():
+            show_doctor(console)
+        case Completion(shell):
+            print(completion_script(Command, shell))
 
 
 def _searches(file: Path, tables: str, out: Path) -> dict[Path, Search]:
@@ -237,42 +256,6 @@ def _own_tasks(given: RunFields, tasks: Path) -> dict[str, Any]:
     if given.suite != RunFields.suite:
         raise ValueError(f"suite: wanted none with --tasks, got {given.suite!r}")
     return {"suite": load_tasks(tasks)}
-
-
-def _run_tables(tables: Mapping[Path, Table], execution: Execution, console: Console) -> None:
-    """Train all tables and report each. All stores are created first, so that `resume` finds every table."""
-    plans = {folder: plan(table.runs()) for folder, table in tables.items()}
-    stores = {folder: Store(folder, table.to_toml()) for folder, table in tables.items()}
-    try:
-        for folder, groups in plans.items():
-            with ProgressDisplay(groups, console) as display:
-                _train(groups, stores[folder], execution, display)
-            if any(stores[folder].has(group.key) for group in groups):
-                show_report([folder], console)
-    except (ValueError, OSError):  # nothing of these tables was trained: a corrected command may use their folders
-        for store in stores.values():
-            store.remove_if_new()
-        raise
-    failed = [one["what"] for store in stores.values() for one in store.failures()]
-    for what in failed:
-        console.print(f"[red]failed[/red] {escape(what)}", highlight=False, soft_wrap=True)
-    if failed:
-        raise SystemExit(1)
-
-
-def _train(groups: Sequence[Group], store: Store, execution: Execution, display: ProgressDisplay) -> None:
-    """Train what is not stored yet. An error before the first event is one of the input, any later one of the run."""
-    begun = False
-    try:
-        for number, event in execution.events(groups, store):
-            begun = True
-            display.show(number, event)
-    except Exception as error:
-        if not begun:
-            raise
-        what = f"{type(error).__name__}: {error}"
-        kept = f"what is stored is kept, and `crystalrl resume {store.folder}` continues (--debug shows where)"
-        raise RunError(f"run failed: {what}; {kept}") from error
 
 
 def _list(console: Console) -> None:
@@ -295,7 +278,7 @@ def _about(tables: Mapping[str, Table]) -> str:
 
 def _demo(out: Path, console: Console) -> None:
     (table,) = load_study("demo").values()
-    _run_tables({out: table}, Execution("cpu"), console)
+    run_tables({out: table}, Execution("cpu"), console)
     console.print(OWN_AGENT, highlight=False, soft_wrap=True)
 
 
@@ -307,4 +290,4 @@ With your own agent:
   loss = (batch.weight * td_error**2).mean() + anchor_loss(q, batch.anchor["q"])
   memory.update(batch, td_error)
   if memory.due: memory.consolidate(evaluate)
-The README has the whole program. More seeds, tasks and configurations: `crystalrl run --help`, `crystalrl list`."""
+docs/start.md has the whole program. More seeds, tasks and configurations: `crystalrl run --help`, `crystalrl list`."""

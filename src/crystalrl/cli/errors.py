@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 
@@ -14,7 +15,13 @@ class RunError(Exception):
 
 
 def end(error: BaseException, debug: bool) -> SystemExit:
-    """Print what went wrong, after the traceback if `debug`; the exit to raise."""
+    """Print what went wrong, after the traceback if `debug`; the exit to raise.
+
+    If nobody reads the output any more (`crystalrl list | head -1`), nothing is printed.
+    """
+    if isinstance(error, BrokenPipeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes at its end
+        return SystemExit(FAILED)
     if debug:
         traceback.print_exception(error)
     message, status = _ending(error)
@@ -24,7 +31,7 @@ def end(error: BaseException, debug: bool) -> SystemExit:
 
 def _ending(error: BaseException) -> tuple[str, int]:
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted. Results so far are kept: `crystalrl resume FOLDER` continues.", INTERRUPTED
+        return ". ".join(["interrupted", *map(str, error.args)]), INTERRUPTED
     if isinstance(error, RunError):
         return str(error), FAILED
     if isinstance(error, (ValueError, OSError, ModuleNotFoundError)):

@@ -40,12 +40,12 @@ def report_command(folders: Sequence[Path], console: Console, wanted: Wanted, do
     if wanted.live:
         serve(lambda address: live_page(folders, address), folders, console)
         return
+    if figure.name:  # first: a name that is refused leaves no report behind
+        draw_figure(folders[0], figure, console)
     show_report(folders, console, wanted)
     if docs.name:
         command = f"crystalrl report {folders[0]} --docs {docs}"
         console.print(f"Tables: {markdown.write_page(scored_folders(folders[0]), docs, command)}", highlight=False)
-    if figure.name:
-        draw_figure(folders[0], figure, console)
 
 
 def live_page(folders: Sequence[Path], address: str) -> str:

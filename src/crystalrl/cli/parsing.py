@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from typing import Any
 
 import tyro
@@ -14,6 +14,7 @@ from crystalrl.study.spec import SECTIONS, Value
 DESCRIPTION = """Continual reinforcement learning: train, compare, report.
 
 crystalrl --version prints the version; --debug, with any command, shows where an error was raised.
+First commands: `crystalrl doctor` tests the installation, `crystalrl demo` trains and shows a report.
 """
 
 
@@ -27,6 +28,14 @@ def parsed(options: Any, words: Sequence[str], program: str = "crystalrl", descr
         if not ended.code:
             raise
         raise ValueError(unboxed(said.getvalue())) from None
+
+
+def completion_script(options: Any, shell: str, program: str = "crystalrl") -> str:
+    """A script for bash, zsh or fish that completes the words of these options."""
+    said = io.StringIO()
+    with redirect_stdout(said), suppress(SystemExit):
+        tyro.cli(options, prog=program, args=["--tyro-print-completion", shell])
+    return said.getvalue()
 
 
 def unboxed(text: str) -> str:

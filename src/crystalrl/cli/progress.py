@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import ClassVar, TypeVar
 
 from rich.console import Console
@@ -89,16 +89,20 @@ class ProgressDisplay:
         self.bars.console.print(f"{line.description}: {', '.join(parts)}", highlight=False, markup=False)
 
 
-def tracked(items: Sequence[Item], doing: str, console: Console, pause: float = PAUSE) -> Iterator[Item]:
-    """The items one after another, with a bar in a terminal, otherwise with a line every `pause` seconds."""
+def tracked(
+    items: Iterable[Item], doing: str, console: Console, pause: float = PAUSE, total: int | None = None
+) -> Iterator[Item]:
+    """The items one after another, with a bar in a terminal, otherwise with a line every `pause` seconds. `total` is
+    needed if the items have no length."""
+    number = len(items) if isinstance(items, Sized) else total
     if console.is_terminal:
-        yield from track(items, doing, console=console, transient=True)
+        yield from track(items, doing, number, console=console, transient=True)
         return
     printed = time.monotonic()
-    for number, item in enumerate(items):
+    for done, item in enumerate(items):
         if time.monotonic() - printed >= pause:
             printed = time.monotonic()
-            console.print(f"{doing}: {number} of {len(items)}", highlight=False)
+            console.print(f"{doing}: {done} of {number}", highlight=False)
         yield item
 
 

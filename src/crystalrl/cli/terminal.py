@@ -12,7 +12,7 @@ from rich.table import Table as RichTable
 
 from crystalrl.cli.progress import tracked
 from crystalrl.study.definition import Table
-from crystalrl.study.execution import prepare
+from crystalrl.study.execution import check_device, prepare
 from crystalrl.study.forecast import Forecast, forecast
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.speeds import estimated
@@ -25,6 +25,7 @@ WEEK = 168
 
 def show_forecast(tables: Mapping[Path, Table], device: str, console: Console, measure: bool = False) -> None:
     """Print the cost of every run that is not stored yet, from stored speeds or, if it must be, measured ones."""
+    check_device(device)
     prepare(device)
     planned = tracked(list(tables.items()), "Planning", console)
     groups = [(folder, group) for folder, table in planned for group in _unfinished(folder, table)]
@@ -77,6 +78,7 @@ def _hours(runs: Sequence[Forecast]) -> str:
 
 def show_tuning(search: Search, folder: Path, device: str, console: Console) -> None:
     """Run the trials that are missing and print each, then the best of every row."""
+    check_device(device)
     prepare(device)
     for trial in tune(search, folder, device):
         settings = ", ".join(f"{name} = {value}" for name, value in trial.settings.items())

@@ -112,7 +112,7 @@ def _bands(axis: Any, thresholds: Thresholds) -> None:
 def _save(figure: Any, path: Path) -> None:
     """Write PNG or SVG by suffix; the same input gives the same bytes."""
     if path.suffix not in SUFFIXES:
-        raise ValueError(f"a figure must end in {' or '.join(SUFFIXES)}, got {path.name!r}")
+        raise ValueError(f"figure: wanted a file that ends in {' or '.join(SUFFIXES)}, got {path.name!r}")
     path.parent.mkdir(parents=True, exist_ok=True)
     metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
     figure.savefig(path, dpi=110, metadata=metadata)

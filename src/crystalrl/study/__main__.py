@@ -32,15 +32,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ValueError as error:
         print(f"crystalrl: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    prepare(given.device)
+    try:
+        _run_all(jobs, given.device, stop, given.minutes)
+    except KeyboardInterrupt:
+        print("crystalrl: interrupted. Results so far are kept: the same command continues", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def _run_all(jobs: Sequence[tuple[str, Group, Store]], device: str, stop: float, minutes: float) -> None:
+    """Train what is not stored yet, until the time is over."""
+    prepare(device)
     for number, (name, group, store) in enumerate(jobs):
         if store.has(group.key):
             continue
         if time.monotonic() > stop:
             raise SystemExit(
-                f"{given.minutes:g} minutes are over, {len(jobs) - number} runs are left: start again to continue"
+                f"{minutes:g} minutes are over, {len(jobs) - number} runs are left: start again to continue"
             )
-        _run(name, group, store, given.device)
+        _run(name, group, store, device)
     failed = [
         one["what"] for store in {store.folder: store for _, _, store in jobs}.values() for one in store.failures()
     ]

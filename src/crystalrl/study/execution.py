@@ -43,6 +43,8 @@ class Execution:
     def events(self, groups: Sequence[Group], store: Store) -> Iterator[tuple[int, Event]]:
         """Run the groups that are not stored yet; yields (number of the group, event)."""
         device = self.device or best_device()
+        if self.how == "local":
+            check_device(device)
         prepare(device)
         if self.how == "ray":
             events = execute_ray(groups, store, device, self.checkpoint_minutes, self.address)
@@ -164,6 +166,14 @@ def pending(groups: Sequence[Group], store: Store, checkpoints: Checkpoints | No
 def best_device() -> str:
     """cuda if available, else cpu."""
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def check_device(device: str) -> None:
+    """Raise ValueError if this machine lacks the device."""
+    if device.partition(":")[0] not in ("cpu", "cuda"):
+        raise ValueError(f"device: wanted cpu or cuda, got {device!r}")
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(f"device: wanted cpu, as PyTorch finds no GPU here, got {device!r}")
 
 
 def prepare(device: str) -> None:

@@ -51,6 +51,8 @@ class Store:
         path = self.folder / "spec.toml"
         self.new = not path.exists()
         """Whether this object created the folder's spec."""
+        self._made = [place for place in (self.folder, *self.folder.parents) if not place.exists()]
+        """Folders that this object created, the innermost first."""
         if self.new:
             self._refuse_other_files()
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -71,10 +73,14 @@ class Store:
             )
 
     def remove_if_new(self) -> None:
-        """Remove the folder if this object created it and it holds nothing but the spec."""
-        if self.new and [path.name for path in self.folder.iterdir()] == ["spec.toml"]:
-            (self.folder / "spec.toml").unlink()
-            self.folder.rmdir()
+        """Remove the spec if this object wrote it and nothing is stored beside it, and the folders made for it."""
+        if not (self.new and [path.name for path in self.folder.glob("*")] == ["spec.toml"]):
+            return
+        (self.folder / "spec.toml").unlink()
+        for place in self._made:
+            if any(place.iterdir()):
+                break
+            place.rmdir()
 
     def has(self, key: str) -> bool:
         """Whether the run with this key is stored."""

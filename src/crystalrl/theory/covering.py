@@ -38,7 +38,7 @@ def value_error_bound(radius: float, lipschitz: float, discount: float, weight_e
     for name, value in (("radius", radius), ("lipschitz", lipschitz), ("weight_error", weight_error)):
         non_negative(name, value)
     if not 0 <= discount < 1:
-        raise ValueError(f"discount must be in [0, 1), got {discount:g}")
+        raise ValueError(f"discount: wanted a number in [0, 1), got {discount:g}")
     return (lipschitz * radius + weight_error) / (1 - discount)
 
 

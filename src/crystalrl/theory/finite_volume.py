@@ -105,7 +105,7 @@ def solve(schedule: Schedule, c0: float, times: ArrayLike, options: Options, gri
 def check_resolution(schedule: Schedule, c0: float, stops: Array, grid: Grid, options: Options) -> Path:
     """The time grid through the stops; raises Unresolved if the predicted variance error exceeds the tolerance."""
     if schedule.sigma == 0:
-        raise ValueError("sigma must be > 0 for a density: without noise c follows the mean path")
+        raise ValueError("sigma: wanted a number > 0 for a density, got 0: without noise c follows the mean path")
     path = mean_path(schedule, c0, stops, grid.width, options.fineness)
     excess = float(path.variance_error.max())
     if excess > options.tolerance:

@@ -29,7 +29,7 @@ class Fluctuation:
         non_negative("interference_variance", self.interference_variance)
         limit = np.sqrt(self.utility_variance * self.interference_variance)
         if abs(self.covariance) > limit * (1 + 1e-12):
-            raise ValueError(f"covariance must be at most {limit:g} in absolute value, got {self.covariance:g}")
+            raise ValueError(f"covariance: wanted at most {limit:g} in absolute value, got {self.covariance:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,5 +120,5 @@ def mixture(parts: list[Rates], weights: ArrayLike) -> Mixture:
     """A mixture with weights ≥ 0, normalised to sum to one."""
     share = np.atleast_1d(non_negative("weights", weights))
     if len(parts) != share.size or share.sum() == 0:
-        raise ValueError(f"weights must be {len(parts)} numbers ≥ 0 with a positive sum, got {share.tolist()}")
+        raise ValueError(f"weights: wanted {len(parts)} numbers ≥ 0 with a positive sum, got {share.tolist()}")
     return Mixture(tuple(parts), tuple(float(w) for w in share / share.sum()))

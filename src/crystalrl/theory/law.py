@@ -40,11 +40,11 @@ class Crystallization:
         for name in ("alpha", "beta", "sigma", "leak", "utility", "interference"):
             value = getattr(self, name)
             if np.ndim(value) != 0:
-                raise TypeError(f"{name} must be one number, got an array of shape {np.shape(value)}")
+                raise TypeError(f"{name}: wanted one number, got an array of shape {np.shape(value)}")
             check = unit if name in ("utility", "interference") else non_negative
             object.__setattr__(self, name, float(check(name, value)))
         if 0 < self.sigma < SMALLEST_SIGMA:
-            raise ValueError(f"sigma must be 0 or at least {SMALLEST_SIGMA:g}, got {self.sigma:g}")
+            raise ValueError(f"sigma: wanted 0 or at least {SMALLEST_SIGMA:g}, got {self.sigma:g}")
 
     @classmethod
     def of(cls, params: Lifecycle, utility: float = 0.5, interference: float = 0.1) -> Crystallization:
@@ -75,7 +75,9 @@ class Crystallization:
         """Var[c(t)] from mean c0 and variance v0, which cannot exceed c0(1 − c0)."""
         start, spread = unit("c0", c0), non_negative("v0", v0)
         if np.any(spread > start * (1 - start) * (1 + 1e-12)):
-            raise ValueError("v0 must be at most c0(1 − c0), the largest variance on [0, 1] with that mean")
+            raise ValueError(
+                "v0: wanted at most c0(1 − c0), got more than the largest variance on [0, 1] with that mean"
+            )
         return _scalar(moments.variance(self.rates, non_negative("t", t), start, spread))
 
     def stationary(self, c0: float | None = None) -> Stationary:

@@ -15,19 +15,19 @@ SMALLEST_SIGMA = 1e-8
 
 def non_negative(name: str, value: ArrayLike) -> Array:
     """`value` as a float64 array; raises ValueError unless finite and ≥ 0."""
-    return _within(name, value, 0.0, math.inf, "finite and ≥ 0")
+    return _within(name, value, 0.0, math.inf, "a finite number ≥ 0")
 
 
 def unit(name: str, value: ArrayLike) -> Array:
     """`value` as a float64 array; raises ValueError unless in [0, 1]."""
-    return _within(name, value, 0.0, 1.0, "in [0, 1]")
+    return _within(name, value, 0.0, 1.0, "a number in [0, 1]")
 
 
 def _within(name: str, value: ArrayLike, low: float, high: float, expected: str) -> Array:
     array = np.asarray(value, dtype=np.float64)
     bad = ~(np.isfinite(array) & (array >= low) & (array <= high))
     if bad.any():
-        raise ValueError(f"{name} must be {expected}, got {np.atleast_1d(array)[np.atleast_1d(bad)][0]:g}")
+        raise ValueError(f"{name}: wanted {expected}, got {np.atleast_1d(array)[np.atleast_1d(bad)][0]:g}")
     return array
 
 
@@ -47,7 +47,7 @@ class Rates:
         non_negative("loss", self.loss)
         non_negative("sigma", self.sigma)
         if 0 < self.sigma < SMALLEST_SIGMA:
-            raise ValueError(f"sigma must be 0 or at least {SMALLEST_SIGMA:g}, got {self.sigma:g}")
+            raise ValueError(f"sigma: wanted 0 or at least {SMALLEST_SIGMA:g}, got {self.sigma:g}")
 
     @property
     def rate(self) -> float:

@@ -37,7 +37,7 @@ class Tasks:
     def __post_init__(self) -> None:
         for name in ("slots", "task", "tasks", "crystals", "melts_within"):
             if getattr(self, name) is not None and not float(non_negative(name, getattr(self, name))) > 0:
-                raise ValueError(f"{name} must be > 0, got 0")
+                raise ValueError(f"{name}: wanted a number > 0, got 0")
 
 
 @dataclass(frozen=True, slots=True)

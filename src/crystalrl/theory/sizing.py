@@ -31,7 +31,7 @@ class Thresholds:
         if not 0 < low < high < 1:
             raise ValueError(f"thresholds must satisfy 0 < tau_L < tau_C < 1, got {low:g} and {high:g}")
         if not 0 <= self.band < high - low:
-            raise ValueError(f"band must be in [0, tau_C − tau_L), got {self.band:g}")
+            raise ValueError(f"band: wanted a number in [0, tau_C − tau_L), got {self.band:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Requirements:
     def __post_init__(self) -> None:
         for name in ("inflow", "capacity", "episode", "lifetime", "maturity", "melt", "spread"):
             if getattr(self, name) is not None and not float(non_negative(name, getattr(self, name))) > 0:
-                raise ValueError(f"{name} must be > 0, got 0")
+                raise ValueError(f"{name}: wanted a number > 0, got 0")
         if self.capacity <= self.arrivals:
             raise ValueError(f"capacity must exceed inflow × episode = {self.arrivals:g}, got {self.capacity}")
         least = self.capacity / self.inflow
@@ -117,7 +117,7 @@ class Requirements:
                 f"crystallize), got {self.lifetime + self.waiting:g}"
             )
         if self.waiting < self.episode:
-            raise ValueError(f"maturity must be at least one episode of {self.episode:g} steps, got {self.waiting:g}")
+            raise ValueError(f"maturity: wanted at least one episode of {self.episode:g} steps, got {self.waiting:g}")
 
     @property
     def arrivals(self) -> float:
@@ -248,7 +248,7 @@ def _survivors(utilities: Callable[[Array], Array], promoted: float) -> tuple[fl
     floor = float(utilities(np.array(1 - promoted)))
     if floor <= 0:
         raise ValueError(
-            "utilities must be positive over the promoted share: an experience of utility 0 never crystallizes"
+            "utilities: wanted > 0 over the promoted share, got 0: an experience of utility 0 never crystallizes"
         )
     return floor, float(np.sum(weight / best) / 2)
 

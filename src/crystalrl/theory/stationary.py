@@ -106,7 +106,7 @@ def occupancy(law: Stationary, liquid_below: float, crystal_above: float) -> Occ
     """Shares of time in each phase if c alone decides the phase; with hysteresis, buffers lag behind."""
     low, high = float(unit("tau_L", liquid_below)), float(unit("tau_C", crystal_above))
     if not low < high:
-        raise ValueError(f"tau_L must be below tau_C, got {low:g} and {high:g}")
+        raise ValueError(f"tau_L: wanted a number below tau_C, got {low:g} and {high:g}")
     if law.shapes is not None:
         in_liquid, above = special.betainc(*law.shapes, low), special.betaincc(*law.shapes, high)
         middle = special.betainc(*law.shapes, high) - in_liquid

@@ -16,11 +16,11 @@ from tests.cli.theory.command import run
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("show", "--utility", "2"), "utility must be in [0, 1], got 2"),
+        (("show", "--utility", "2"), "utility: wanted a number in [0, 1], got 2"),
         (("show", "--tau-L", "0.8"), "tau_L, tau_C: wanted tau_L < tau_C, got 0.8 and 0.7"),
         (("show", "--preset", "shiny"), "preset: wanted one of anchored, "),
-        (("show", "--horizon", "0"), "horizon must be > 0"),
-        (("show", "--plot", "law.pdf"), "must end in .png or .svg"),
+        (("show", "--horizon", "0"), "horizon: wanted a number > 0"),
+        (("show", "--plot", "law.pdf"), "figure: wanted a file that ends in .png or .svg"),
     ],
 )
 def test_invalid_input_is_refused_with_a_reason(arguments: tuple[str, ...], reason: str) -> None:

@@ -16,7 +16,7 @@ from tests.cli.theory.command import run
     [
         (("--lifetime", "10"), "lifetime + maturity must exceed 100000 steps"),
         (("--tau-L", "0.8"), "0 < tau_L < tau_C < 1, got 0.8 and 0.7"),
-        (("--tasks", "0"), "tasks must be > 0, got 0"),
+        (("--tasks", "0"), "tasks: wanted a number > 0, got 0"),
         (("--capacity", "50000"), "preset: got options of another preset than anchored"),
         (("--preset", "paper", "--tasks", "3"), "preset: got options of another preset than paper"),
     ],

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import track
 from rich.table import Table
 
 from crystalrl.cli.parsing import parsed
+from crystalrl.cli.progress import tracked
 from crystalrl.cli.theory.options import Claims, DesignMemory, Guide, Show
 from crystalrl.theory import claims, design, recommend
 
@@ -51,7 +51,7 @@ def design_memory(options: DesignMemory, console: Console) -> None:
 def check_claims(options: Claims, console: Console) -> None:
     """Print the claims with their evidence, or write them to a page."""
     evidence = claims.with_evidence(options.verdict)
-    rows = list(track(evidence, "checking", claims.count(options.verdict), console=console, transient=True))
+    rows = list(tracked(evidence, "checking claims", console, total=claims.count(options.verdict)))
     if options.write is not None:
         from crystalrl.cli.theory import pages
 
@@ -78,19 +78,21 @@ def write_guide(options: Guide, console: Console) -> None:
         console.print(f"wrote {path}")
 
 
-COMMANDS: dict[type, tuple[str, Callable[[Any, Console], None]]] = {
-    Show: ("show", show),
-    DesignMemory: ("design", design_memory),
-    Claims: ("claims", check_claims),
-    Guide: ("guide", write_guide),
+COMMANDS: dict[type, Callable[[Any, Console], None]] = {
+    Show: show,
+    DesignMemory: design_memory,
+    Claims: check_claims,
+    Guide: write_guide,
 }
+Choices = (
+    Annotated[Show, tyro.conf.subcommand("show"), tyro.conf.OmitArgPrefixes, tyro.conf.SuppressFixed]
+    | Annotated[DesignMemory, tyro.conf.subcommand("design"), tyro.conf.OmitArgPrefixes, tyro.conf.SuppressFixed]
+    | Annotated[Claims, tyro.conf.subcommand("claims"), tyro.conf.OmitArgPrefixes, tyro.conf.SuppressFixed]
+    | Annotated[Guide, tyro.conf.subcommand("guide"), tyro.conf.OmitArgPrefixes, tyro.conf.SuppressFixed]
+)
 
 
-def run_command(words: Sequence[str], console: Console) -> None:
+def run_command(words: Sequence[str], console: Console | None = None) -> None:
     """Run the command that the words after `crystalrl theory` describe."""
-    choices: Any = None
-    for options, (name, _) in COMMANDS.items():
-        choice: Any = Annotated[options, tyro.conf.subcommand(name), tyro.conf.OmitArgPrefixes, tyro.conf.SuppressFixed]
-        choices = choice if choices is None else choices | choice
-    chosen = parsed(choices, words, "crystalrl theory", __doc__ or "")
-    COMMANDS[type(chosen)][1](chosen, console)
+    chosen = parsed(Choices, words, "crystalrl theory", __doc__ or "")
+    COMMANDS[type(chosen)](chosen, console or Console())

@@ -82,7 +82,7 @@ class Show:
         """The last time shown; the horizon must be > 0."""
         if self.horizon is not None:
             if not self.horizon > 0:
-                raise ValueError(f"horizon must be > 0, got {self.horizon:g}")
+                raise ValueError(f"horizon: wanted a number > 0, got {self.horizon:g}")
             return self.horizon
         rate = self.law.rates.rate + self.law.rates.noise / 2
         return 5.0 / rate if rate > 0 else 100.0

@@ -1,0 +1,89 @@
+"""The site: its navigation, its pages, and a strict build."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import crystalrl
+from crystalrl.integrations import anchors, minari, sb3, tianshou, torchrl
+from tools.site import FROM_ROOT, ROOT, known, moved, named
+
+OTHER = {"Task", "Sequence"}
+"""Names of `crystalrl` that are on another page than its memories."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "JUPYTER_PLATFORM_DIRS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_the_strict_build_has_every_page_search_and_a_dark_mode(site: Path) -> None:
+    sources = [path.relative_to(ROOT / "docs") for kind in ("*.md", "*.ipynb") for path in (ROOT / "docs").rglob(kind)]
+    assert [str(path) for path in sources if not (site / path.with_suffix(".html")).is_file()] == []
+    assert all((site / page).with_suffix(".html").is_file() for page in FROM_ROOT)
+    found = json.loads((site / "search/search_index.json").read_text())["docs"]
+    assert len({entry["location"].partition("#")[0] for entry in found}) > 40
+    front = (site / "index.html").read_text()
+    assert 'data-md-color-scheme="slate"' in front
+    assert "fonts.googleapis.com" not in front
+
+
+def test_notebooks_show_what_they_printed_and_drew(site: Path) -> None:
+    page = (site / "tutorials/own-loop.html").read_text()
+    assert "return on both tasks after each, crystal" in page
+    assert "data:image/png;base64" in page
+
+
+def test_the_reference_comes_from_the_docstrings(site: Path) -> None:
+    page = re.sub(r"<[^>]+>", "", (site / "reference/memories.html").read_text())
+    assert "Replay memory in which every experience has a state c in [0, 1]" in page
+
+
+def public() -> dict[str, list[str]]:
+    """Page of the reference → public names that it must explain."""
+    from crystalrl import theory
+
+    libraries = [*sb3.__all__, *torchrl.__all__, *tianshou.__all__]
+    recorded = [name for name, value in vars(minari).items() if getattr(value, "__module__", "") == minari.__name__]
+    pulls = [name for name, value in vars(anchors).items() if getattr(value, "__module__", "") == anchors.__name__]
+    return {
+        "memories.md": sorted({*crystalrl.__all__, "Background"} - OTHER),
+        "losses.md": ["anchor_loss", "anchor_losses", "huber", "squared_error", "weighted_mean", *pulls],
+        "integrations.md": [*libraries, *(name for name in recorded if not name.startswith("_"))],
+        "studies.md": [*OTHER, "load"],
+        "theory.md": theory.__all__,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("page", public())
+def test_every_public_name_is_explained_and_used_in_an_example(page: str) -> None:
+    text = (ROOT / "docs/reference" / page).read_text()
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.M | re.S))
+    explained = {match.rpartition(".")[2] for match in re.findall(r"^::: ([\w.]+)", text, re.M)}
+    names = public()[page]
+    assert [name for name in names if name not in explained and name not in ("__version__", "Crystallizing")] == []
+    assert [name for name in names if not re.search(rf"\b{name}\b", code) and name != "Crystallizing"] == []
+
+
+def test_the_navigation_names_no_page_twice_and_leaves_out_what_is_missing() -> None:
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]
+    pages = list(named(nav))
+    assert len(pages) == len(set(pages))
+    shown = known([{"A": ["a.md", "b.md"]}, {"All": "decisions/"}], {"a.md", "decisions/x.md"})
+    assert shown == [{"A": ["a.md"]}, {"All": ["decisions/x.md"]}]
+
+
+def test_links_of_a_page_of_the_root_lead_to_the_same_places() -> None:
+    text = "[a](docs/tasks.md#x) [b](CONTRIBUTING.md#y) [c](https://example.org/docs/z)"
+    assert moved(text) == "[a](tasks.md#x) [b](contributing.md#y) [c](https://example.org/docs/z)"

@@ -1,0 +1,103 @@
+"""`python -m tools.tables`: writes the tables of README and docs that come from stored results or from the code."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from crystalrl.params import CrystalParams
+from crystalrl.study import registry
+from crystalrl.study.analysis import Results, load_results
+from crystalrl.study.stats import summarise
+from crystalrl.theory import Tasks, recommend
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", "docs/choose.md", "docs/index.md")
+STUDIES = {
+    "eight tasks": "nav-evidence/eight",
+    "two of ten redefined": "nav-evidence/redefined",
+    "five MinAtar games": "minatar-5",
+}
+"""Column → folder in results/."""
+ROWS = {
+    "crystalrl, untuned": "anchored, untuned",
+    "crystalrl, tuned": "anchored",
+    "reservoir": "reservoir",
+    "prioritized replay": "PER",
+    "uniform replay": "VR",
+    "EWC (knows when tasks end)": "EWC",
+    "distillation (knows when tasks end)": "reservoir + distillation",
+    "the paper, literally": "paper()",
+}
+"""Row of the table → its name in the results."""
+SHOWN = ("kappa", "melt", "interference", "gate", "overflow", "clock")
+"""Parameters by which presets are compared."""
+STEPS = 20_000
+"""Environment steps per task in the table of slots."""
+BLOCK = re.compile(r"(<!-- made: (\w+) -->\n).*?(\n<!-- end -->)", re.S)
+
+
+def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table."""
+    lines = [list(head), ["---" for _ in head], *map(list, rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def results() -> str:
+    """Mean final score over all tasks, with its 95 % interval, of every method in every study."""
+    stored = [load_results(ROOT / "results" / folder) for folder in STUDIES.values()]
+    return markdown(["", *STUDIES], ([label, *(entry(each, name) for each in stored)] for label, name in ROWS.items()))
+
+
+def entry(stored: Results, name: str) -> str:
+    """One score; a dash where the method was not measured."""
+    for row in stored.rows:
+        if row.name == name:
+            scores = summarise(row.chosen.metrics["AP"])
+            mean, low, high = (f"{value:z.2f}" for value in (scores.mean, scores.low, scores.high))
+            return f"{mean} [{low}, {high}]"
+    return "–"
+
+
+def presets() -> str:
+    """What each preset is for, and where it differs from the others."""
+    made = {name: getattr(CrystalParams, name)() for name in registry.presets()}
+    rows = ([f"`{name}`", about, *(str(getattr(made[name], p)) for p in SHOWN)] for name, about in _abouts().items())
+    return markdown(["preset", "what it is", *(f"`{name}`" for name in SHOWN)], rows)
+
+
+def _abouts() -> dict[str, str]:
+    page = ("`docs/paper-to-the-letter.md`", "[this page](paper-to-the-letter.md)")
+    return {name: about.replace(*page) for name, about in registry.presets().items()}
+
+
+def slots() -> str:
+    """The smallest memory, in steps of 100 slots, that keeps enough crystals of each task, and what it holds."""
+    rows = []
+    for tasks in (2, 4, 8, 16, 32):
+        size = 100 * bisect_left(range(4 * tasks), True, lo=2, key=partial(_enough, tasks))
+        found = recommend(Tasks(size, STEPS, tasks))
+        kept = (f"{found.remaining:,.0f}", f"{found.remaining_of_last:,.0f}")
+        rows.append([f"{tasks}", f"{size:,}", f"{size / tasks:,.0f}", *kept, f"{found.time_unit}"])
+    return markdown(["tasks", "slots", "per task", "crystals kept of each", "of the last", "`time_unit`"], rows)
+
+
+def _enough(tasks: int, hundreds: int) -> bool:
+    needs = Tasks(100 * hundreds, STEPS, tasks)
+    return recommend(needs).remaining >= needs.crystals
+
+
+TABLES: dict[str, Callable[[], str]] = {"results": results, "presets": presets, "slots": slots}
+
+
+def render(text: str) -> str:
+    """A page with its tables written anew."""
+    return BLOCK.sub(lambda block: f"{block[1]}\n{TABLES[block[2]]()}\n{block[3]}", text)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        (ROOT / page).write_text(render((ROOT / page).read_text()))
