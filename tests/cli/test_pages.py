@@ -56,5 +56,5 @@ def test_a_figure_that_is_refused_leaves_no_report_behind(tmp_path: Path, capsys
     before = sorted(folder.rglob("*"))
     with pytest.raises(SystemExit, match="2"):
         cli.main(["report", str(folder), "--figure", str(tmp_path / "rows.jpg")])
-    assert "figure: wanted a file that ends in .svg, got 'rows.jpg'" in capsys.readouterr().err
+    assert "figure: wanted a file that ends in .svg or .png, got 'rows.jpg'" in capsys.readouterr().err
     assert sorted(folder.rglob("*")) == before
