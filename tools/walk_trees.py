@@ -274,7 +274,6 @@ study/task_files.py
 study/budget.py
 study/store.py
 study/checkpoints.py
-study/times.py
 study/recorder.py
 study/metrics.py
 study/loggers.py

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from crystalrl.study.execution import execute
 from crystalrl.study.plan import plan
-from crystalrl.study.provenance import FIELDS, commit, read_runs
+from crystalrl.study.provenance import FIELDS, Time, commit, read_runs, times, write_run
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import Store
 
@@ -36,3 +36,14 @@ def test_a_note_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     (line,) = read_runs(tmp_path)
     assert line["cell"] == "cell"
     assert line["seconds"] == ""
+    assert times(tmp_path) == {}
+
+
+def test_a_row_has_the_time_of_all_runs_with_its_learners(tmp_path: Path) -> None:
+    small = {"suite": "nav-1", "steps": 80, "seeds": (0, 1)}
+    (together,) = plan({"a": RunSpec(**small), "b": RunSpec(**small)})
+    (alone,) = plan({"b": RunSpec(memory="reservoir", **small)})
+    write_run(tmp_path, together, 9.0, "cpu")
+    write_run(tmp_path, together, 2.5, "cpu")  # noted again: the later time counts
+    write_run(tmp_path, alone, 1.0, "cpu")
+    assert times(tmp_path) == {"a": Time(2.5, 4), "b": Time(3.5, 6)}

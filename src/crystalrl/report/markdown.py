@@ -8,7 +8,7 @@ from pathlib import Path
 
 from crystalrl.report import text
 from crystalrl.study.analysis import Results, load_results
-from crystalrl.study.times import times
+from crystalrl.study.provenance import times
 
 TITLE = "# Evidence\n\n"
 MARKS = ("<!-- results -->", "<!-- end of results -->")

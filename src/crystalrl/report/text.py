@@ -21,7 +21,7 @@ from crystalrl.study.stats import (
     welch,
     welch_interval,
 )
-from crystalrl.study.times import Time
+from crystalrl.study.provenance import Time
 
 DEFINITIONS = {
     "AP": "mean final score over all tasks, each in its last definition",

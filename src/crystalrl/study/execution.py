@@ -18,7 +18,6 @@ from crystalrl.study.provenance import write_run
 from crystalrl.study.recorder import Recorder
 from crystalrl.study.run import Event, Progress, Trainer, run
 from crystalrl.study.store import Columns, Failed, Store
-from crystalrl.study.times import note_time
 
 Tables = Mapping[str, Columns]
 Outcome = tuple[Sequence[Failed], Tables, float]
@@ -61,13 +60,11 @@ def execute(
     """
     checkpoints = Checkpoints(store.folder, minutes)
     for number, group in pending(groups, store, checkpoints):
-        begun = time.monotonic()
         trainer, recorder = Trainer(group, torch.device(device)), Recorder(group)
         checkpoints.restore(trainer, recorder)
         for event in recorded(trainer, recorder, checkpoints):
             yield number, event
         finish(group, (recorder.failed(), recorder.tables(), recorder.seconds), store, str(device))
-        note_time(store.folder, group, time.monotonic() - begun)
         checkpoints.discard(group)
 
 

@@ -11,6 +11,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -50,6 +51,24 @@ def read_runs(folder: Path) -> list[dict[str, Any]]:
         head = {"key": path.stem, "learners": len(lanes)}
         lines += [{**head, "cell": cell, "method": method, "seed": seed, **shared} for cell, method, seed in lanes]
     return [{name: line[name] for name in FIELDS} for line in lines]
+
+
+@dataclass(frozen=True)
+class Time:
+    """Seconds in which some learners were trained together."""
+
+    seconds: float
+    learners: int
+
+
+def times(folder: Path) -> dict[str, Time]:
+    """Row → the time of all runs with learners of the row; empty if no runs were noted."""
+    found: dict[str, Time] = {}
+    lines = [line for line in read_runs(folder) if line["seconds"] != ""]
+    for row, _, seconds, learners in {(r["method"], r["key"], r["seconds"], r["learners"]) for r in lines}:
+        before = found.get(row, Time(0.0, 0))
+        found[row] = Time(before.seconds + seconds, before.learners + learners)
+    return found
 
 
 def _noted(path: Path) -> Mapping[str, Any]:
