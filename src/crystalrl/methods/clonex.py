@@ -17,7 +17,7 @@ from crystalrl.agents.base import Agent
 from crystalrl.lanes import PerLane, lane_values, per_lane
 from crystalrl.losses import anchor_losses
 from crystalrl.methods.archive import Archive
-from crystalrl.methods.base import Method, Setup, read_slots, refuse
+from crystalrl.methods.base import Method, Setup, pull_by_divergence, read_slots, refuse
 from crystalrl.types import Anchor, Batch, Memory
 
 
@@ -52,6 +52,7 @@ class Cloning(Method):
     boundaries = True
 
     def __init__(self, setup: Setup, params: ClonExParams) -> None:
+        pull_by_divergence(setup.agent)
         self.params, self.archive, self.memory = params, Archive(setup, params.size), setup.memory
         lanes, kept, device = setup.memory.lanes, self.archive.rows.shape[1], setup.agent.theta.device
         shapes = setup.agent.anchors

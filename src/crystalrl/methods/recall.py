@@ -16,7 +16,7 @@ from crystalrl.agents import DQN, SAC, TD3
 from crystalrl.agents.base import Agent, require_tensor
 from crystalrl.agents.exploration import fixed_normals
 from crystalrl.lanes import PerLane
-from crystalrl.methods.base import Setup, refuse
+from crystalrl.methods.base import Setup, pull_by_divergence, refuse
 from crystalrl.methods.distill import Distill, DistillParams
 from crystalrl.methods.popart import PopArt
 from crystalrl.types import Batch, Memory
@@ -48,6 +48,7 @@ class RECALL(Distill):
         refuse("recall", agent.parts["q"].network.heads == 1, "multi_head = true, for several tasks", "one head")
         refuse("recall", agent.parts["q"].network.dueling, "dueling = false", "true")
         super().__init__(setup, params)
+        pull_by_divergence(agent)
         policy = next(iter(agent.parts))
         self.outputs = {policy: self.outputs[policy]}
         self.agent, self.popart = agent, PopArt(agent.parts["q"], setup.memory.lanes, params.rate)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from crystalrl.methods.base import Method, Setup, read_slots, refuse
+from crystalrl.methods.base import Method, Setup, pull_by_divergence, read_slots, refuse
 from crystalrl.types import Anchor, Batch
 
 
@@ -25,6 +25,7 @@ class Recorded(Method):
             raise ValueError(f"window: wanted a number in [0, 1], got {window}")
         lanes, slots, device = setup.memory.lanes, setup.memory.capacity, setup.agent.theta.device
         self.agent, self.memory, self.window = setup.agent, setup.memory, round(window * slots)
+        pull_by_divergence(setup.agent)
         shapes = setup.agent.anchors
         self.outputs = {key: torch.zeros(lanes, slots + 1, *shape, device=device) for key, shape in shapes.items()}
         self.arrival = torch.zeros(lanes, slots + 1, dtype=torch.int64, device=device)

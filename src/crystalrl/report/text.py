@@ -9,6 +9,7 @@ import numpy as np
 
 from crystalrl.report.best import FEW, design, significantly_best
 from crystalrl.study.analysis import Cell, Results, Row, compare
+from crystalrl.study.provenance import Time
 from crystalrl.study.stats import (
     Effect,
     Estimate,
@@ -21,7 +22,6 @@ from crystalrl.study.stats import (
     welch,
     welch_interval,
 )
-from crystalrl.study.provenance import Time
 
 DEFINITIONS = {
     "AP": "mean final score over all tasks, each in its last definition",
