@@ -16,15 +16,10 @@ from crystalrl.theory import Tasks, recommend
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/choose.md", "docs/index.md")
-STUDIES = {
-    "eight tasks": "nav-evidence/eight",
-    "two of ten redefined": "nav-evidence/redefined",
-    "five MinAtar games": "minatar-5",
-}
-"""Column → folder in results/."""
+STUDIES = {"eight tasks": "eight", "sixteen tasks, few slots": "sixteen", "two of ten tasks redefined": "redefined"}
+"""Column → table of the studies `default` and `nav-evidence`."""
 ROWS = {
-    "crystalrl, untuned": "anchored, untuned",
-    "crystalrl, tuned": "anchored",
+    "crystalrl, untuned": "default",
     "reservoir": "reservoir",
     "prioritized replay": "PER",
     "uniform replay": "VR",
@@ -48,13 +43,14 @@ def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def results() -> str:
     """Mean final score over all tasks, with its 95 % interval, of every method in every study."""
-    stored = [load_results(ROOT / "results" / folder) for folder in STUDIES.values()]
+    studies = ("default", "nav-evidence")
+    stored = [[load_results(ROOT / "results" / study / table) for study in studies] for table in STUDIES.values()]
     return markdown(["", *STUDIES], ([label, *(entry(each, name) for each in stored)] for label, name in ROWS.items()))
 
 
-def entry(stored: Results, name: str) -> str:
-    """One score; a dash where the method was not measured."""
-    for row in stored.rows:
+def entry(stored: Iterable[Results], name: str) -> str:
+    """One score, from the first study that has it; a dash where the method was not measured."""
+    for row in (row for each in stored for row in each.rows):
         if row.name == name:
             scores = summarise(row.chosen.metrics["AP"])
             mean, low, high = (f"{value:z.2f}" for value in (scores.mean, scores.low, scores.high))

@@ -33,5 +33,5 @@ def test_the_figures_in_the_readme_are_drawn_from_the_published_results(tmp_path
     ((inside,), _) = inspect_run(root / "results/look")
     drawn = static.write(residents(inside), tmp_path / "residents.svg")
     assert drawn.read_text() == (root / "docs/figures/residents.svg").read_text()
-    drawn = static.write(average(load_results(root / "results/nav-evidence/redefined")), tmp_path / "redefined.svg")
+    drawn = static.write(average(load_results(root / "results/default/redefined")), tmp_path / "redefined.svg")
     assert drawn.read_text() == (root / "docs/figures/redefined.svg").read_text()
