@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from crystalrl import cli
+from crystalrl.cli.inspection import live_inspection
 from tests.inspected_run import write_run
 from tests.study.test_inspection import saved
+from tests.study.test_partial import interrupted
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +56,14 @@ def test_the_file_of_a_memory_gets_a_page_beside_it(tmp_path: Path, capsys: pyte
     cli.main(["inspect", str(tmp_path / "memory.safetensors")])
     assert "It holds 60 experiences in 64 slots" in capsys.readouterr().out
     assert "Map of the experiences: PCA" in (tmp_path / "inspect.html").read_text()
+
+
+def test_a_live_page_shows_a_run_that_is_not_finished(tmp_path: Path) -> None:
+    interrupted(tmp_path, after=1)
+    page = live_inspection(tmp_path, "", 0, "/events")
+    assert 'data-live="/events"' in page
+    assert "during task 1" in page
+    assert "during task 2" not in page
 
 
 def test_what_is_neither_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

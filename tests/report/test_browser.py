@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from crystalrl import CrystalMemory, Transition
+from crystalrl.report import study_charts
 from crystalrl.report.inspect_page import inspection_page
 from crystalrl.report.study_page import write_report
+from crystalrl.study.analysis import load_results
 from crystalrl.study.inspection import inspect_memory, inspect_run
 from tests.cli.test_live import served
 from tests.made_up_results import write_results
@@ -182,6 +184,18 @@ def test_the_page_of_a_memory_fits_every_window(
         flow.focus()
         page.keyboard.press("ArrowRight")
         assert "during task 1: liquid → glass: " in page.locator(".tip").inner_text()
+
+
+def test_two_charts_in_a_notebook_draw_themselves(chromium: Any, tmp_path: Path) -> None:
+    results = load_results(write_results(tmp_path / "out"))
+    page = chromium.new_page()
+    charts = (study_charts.average(results), study_charts.learning_matrix(results))
+    page.set_content("<p>notebook</p>" + "".join(chart._repr_html_() for chart in charts))
+    first, second = (page.frame_locator("iframe").nth(place) for place in (0, 1))
+    first.locator("svg circle").first.wait_for()
+    second.locator("svg rect").first.wait_for()
+    assert first.locator("svg rect").count() == 0
+    page.close()
 
 
 def test_a_live_page_shows_new_results_by_itself(chromium: Any, tmp_path: Path) -> None:

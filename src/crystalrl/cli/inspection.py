@@ -19,7 +19,7 @@ from crystalrl.study.store import result_folders
 def inspect_command(path: Path, console: Console, wanted: Wanted, row: str, lane: int) -> None:
     """`crystalrl inspect`."""
     if wanted.live:
-        serve(lambda address: _page(path, row, lane, address), [path], console)
+        serve(lambda address: live_inspection(path, row, lane, address), [path], console)
         return
     found, problems = _found(path, row, lane)
     _print(found, problems, console)
@@ -40,7 +40,8 @@ def _found(path: Path, row: str, lane: int) -> tuple[list[Inspected], list[str]]
     return [one for found, _ in every for one in found], [problem for _, problems in every for problem in problems]
 
 
-def _page(path: Path, row: str, lane: int, address: str) -> str:
+def live_inspection(path: Path, row: str, lane: int, address: str) -> str:
+    """The page as it is now; address: where it learns of changes."""
     found, problems = _found(path, row, lane)
     return inspection_page(found, path.name, problems, address)
 

@@ -34,6 +34,8 @@ COLUMNS: dict[Kind, tuple[str, ...]] = {
 }
 """Columns that a chart of each kind has. panel: one of several small charts; row: what has a colour; seed: −1 for means
 over seeds, with an interval. Points have further columns: to colour them by, and to show on a click."""
+HEIGHT = 480
+"""Pixels of a chart in a notebook."""
 DIGITS = 6
 """Significant digits of the numbers in a page."""
 
@@ -92,12 +94,15 @@ class Chart:
         return values | {"data": {name: encoded(column) for name, column in self.data.items()}}
 
     def _repr_html_(self) -> str:
-        """The interactive chart, for a notebook."""
-        style, script = asset("page.css"), asset("page.js")
-        inside = f'<div class="crystalrl notebook"><style>{style}</style><h3>{escape(self.title)}</h3>'
-        plot = f'<figure data-chart="0"><div class="plot"></div></figure><p>{escape(self.about)}</p>'
+        """The interactive chart, for a notebook: in a frame of its own, so that it shares nothing with other cells."""
+        plot = '<figure data-chart="0"><div class="plot"></div><div class="tools"></div></figure>'
+        words = f'<h3>{escape(self.title)}</h3>{plot}<p class="about">{escape(self.about)}</p>'
         data = f'<script type="application/json" class="charts">{as_json([self.spec()])}</script>'
-        return f"{inside}{plot}{data}<script>{script}</script></div>"
+        style, script = f"<style>{asset('page.css')}</style>", f"<script>{asset('page.js')}</script>"
+        inside = (
+            f'<!doctype html><meta charset="utf-8">{style}<body class="crystalrl"><main>{words}</main>{data}{script}'
+        )
+        return f'<iframe srcdoc="{escape(inside)}" style="width:100%;height:{HEIGHT}px;border:0"></iframe>'
 
 
 def encoded(column: NDArray[Any]) -> dict[str, Any] | list[Any]:

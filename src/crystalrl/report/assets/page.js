@@ -1,9 +1,7 @@
 // Draws the charts of a page and makes its tables usable. Plain SVG; needs no other file.
 (() => {
   "use strict";
-  const here = document.currentScript;
-  const root = (here && here.closest(".notebook")) || document;
-  const home = root === document ? document.body : root;
+  const root = document, home = document.body;
   const specs = JSON.parse(root.querySelector("script.charts").textContent);
   const NS = "http://www.w3.org/2000/svg";
   const RAMP = ["#440154", "#482878", "#3e4a89", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
@@ -546,9 +544,9 @@
     const dark = home.dataset.theme ? home.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     home.dataset.theme = dark ? "light" : "dark";
   };
-  if (root === document && document.body.dataset.live) {
+  if (home.dataset.live) {
     const kept = sessionStorage.getItem("crystalrl-scroll");
     if (kept) scrollTo(0, Number(kept));
-    new EventSource(document.body.dataset.live).onmessage = () => { sessionStorage.setItem("crystalrl-scroll", scrollY); location.reload(); };
+    new EventSource(home.dataset.live).onmessage = () => { sessionStorage.setItem("crystalrl-scroll", scrollY); location.reload(); };
   }
 })();
