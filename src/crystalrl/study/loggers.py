@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from crystalrl.study.events import Consolidated, Curve, Event, Scored
 from crystalrl.study.plan import Group
-from crystalrl.study.run import Consolidated, Curve, Event, Scored
 from crystalrl.study.spec import unknown
 
 

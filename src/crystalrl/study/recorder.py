@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from crystalrl.study.events import Built, Consolidated, Curve, Event, Scored
 from crystalrl.study.plan import Group
-from crystalrl.study.run import Built, Consolidated, Curve, Event, Scored
 from crystalrl.study.store import TABLES, Failed
 from crystalrl.suites.workers import Incident
 
