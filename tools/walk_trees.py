@@ -61,10 +61,9 @@ WALKS: dict[str, Walk] = {
         """
 study/run.py::run
   study/run.py::interact
-    study/run.py::Trainer.advance
+    study/run.py::Trainer.launch
       study/run.py::Trainer.collect
         study/run.py::Trainer._step_world
-        study/run.py::Trainer._store_captured
       study/run.py::Trainer._learn
         agents/dqn.py::DQN.update
           agents/dqn.py::ValueAgent.update
@@ -78,6 +77,8 @@ study/run.py::run
                 losses.py::anchor_loss
                   losses.py::squared_error
               losses.py::with_penalty
+    study/run.py::Trainer.complete
+      study/run.py::Trainer._store_captured
 """,
         concrete="agents/dqn.py::DQN",
         contracts="""
@@ -253,13 +254,14 @@ cli/commands.py::run_command
           study/execution.py::prepare
           study/execution.py::execute
             study/execution.py::pending
-            study/run.py::Trainer.__init__
-              study/build.py::make_suite
-                study/build.py::_sequence
-              study/build.py::make_agent
-              study/build.py::make_memory
-              study/build.py::make_method
-            study/execution.py::recorded
+            study/execution.py::_run
+              study/run.py::Trainer.__init__
+                study/build.py::make_suite
+                  study/build.py::_sequence
+                study/build.py::make_agent
+                study/build.py::make_memory
+                study/build.py::make_method
+              study/execution.py::recorded
     cli/commands.py::_list
       cli/commands.py::_about
     cli/commands.py::_demo

@@ -216,3 +216,28 @@ def test_a_run_whose_learners_all_fail_stores_no_scores_and_is_tried_again(
     monkeypatch.setenv("HOSTILE", "never")
     assert finished(tmp_path).has(group.key)
     assert not store.failures()
+
+
+@pytest.mark.parametrize("suite", ["nav-2", "cartpole-2"])
+def test_runs_that_take_turns_store_the_same_bytes_as_one_after_another(suite: str, tmp_path: Path) -> None:
+    fields = {**SMALL, "suite": suite}
+    rows = {kind: RunSpec(memory=kind, **fields) for kind in ("uniform", "prioritized", "reservoir")}
+    groups = plan(rows)
+    order = [number for number, event in execute(groups, Store(tmp_path / "one", "")) if isinstance(event, Progress)]
+    turns = execute(groups, Store(tmp_path / "turns", ""), together=2)
+    mixed = [number for number, event in turns if isinstance(event, Progress)]
+    assert order == sorted(order) != mixed
+    assert sorted(mixed) == order
+    assert stored(tmp_path / "turns") == stored(tmp_path / "one")
+    with pytest.raises(ValueError, match="together: wanted a whole number ≥ 1, got 0"):
+        list(execute(groups, Store(tmp_path / "none", ""), together=0))
+
+
+def test_a_study_of_runs_that_take_turns_goes_on_after_an_interruption(tmp_path: Path) -> None:
+    groups = plan({kind: RunSpec(memory=kind, **{**SMALL, "suite": "cartpole-2"}) for kind in ("uniform", "reservoir")})
+    list(execute(groups, Store(tmp_path / "whole", "")))
+    for number, event in execute(groups, Store(tmp_path / "parts", ""), minutes=0.0, together=2):
+        if number == 1 and isinstance(event, Progress) and event.done > 200:
+            break
+    list(execute(groups, Store(tmp_path / "parts", ""), together=2))
+    assert stored(tmp_path / "parts") == stored(tmp_path / "whole")

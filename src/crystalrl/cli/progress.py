@@ -11,9 +11,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn, track
 from torch import Tensor
 
+from crystalrl.study.events import Consolidated, Event, Scored
+from crystalrl.study.events import Progress as Step
 from crystalrl.study.plan import Group
-from crystalrl.study.run import Consolidated, Event, Scored
-from crystalrl.study.run import Progress as Step
 from crystalrl.suites.workers import Incident
 
 COLUMNS = (

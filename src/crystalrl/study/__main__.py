@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from crystalrl.study.definition import Table, load_study, pick
+from crystalrl.study.events import Scored
 from crystalrl.study.execution import best_device, execute, pending, prepare
 from crystalrl.study.plan import Group, plan
-from crystalrl.study.run import Scored
 from crystalrl.study.store import Store
 from crystalrl.suites.tasks import Sequence as TaskSequence
 

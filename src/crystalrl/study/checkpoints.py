@@ -14,9 +14,10 @@ from torch import Tensor
 
 from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.header import CheckpointError
+from crystalrl.study.events import Event, Progress, Scored
 from crystalrl.study.plan import Group
 from crystalrl.study.recorder import Recorder
-from crystalrl.study.run import Event, Progress, Scored, Trainer
+from crystalrl.study.run import Trainer
 
 MINUTES = 10.0
 TRAINER, RECORDER = "learner", "record"

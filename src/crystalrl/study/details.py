@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from crystalrl.study.contents import Contents
 from crystalrl.study.plan import Group
-from crystalrl.study.run import Consolidated
+from crystalrl.study.events import Consolidated
 
 WIDEST = 32
 """Numbers of an observation that are stored; longer ones are projected to so many."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,12 @@ from typing import Any, Literal
 import torch
 
 from crystalrl.study.checkpoints import MINUTES, Checkpoints
+from crystalrl.study.events import Event, Progress, Waiting
 from crystalrl.study.loggers import log_events, open_logger
 from crystalrl.study.plan import Group
 from crystalrl.study.provenance import write_run
 from crystalrl.study.recorder import Recorder
-from crystalrl.study.run import Event, Progress, Trainer, run
+from crystalrl.study.run import Trainer, run
 from crystalrl.study.store import Columns, Failed, Store
 
 Tables = Mapping[str, Columns]
@@ -36,6 +38,8 @@ class Execution:
     """Address of the Ray cluster, such as auto; empty: a cluster on this machine."""
     checkpoint_minutes: float = MINUTES
     """Minutes between two checkpoints; there is always one at the end of a task."""
+    together: int = 1
+    """Runs that take turns in this process: one goes on while the environments of the others step. Not with ray."""
     sink: str = ""
     """Also send the numbers to tensorboard or wandb."""
 
@@ -48,24 +52,45 @@ class Execution:
         if self.how == "ray":
             events = execute_ray(groups, store, device, self.checkpoint_minutes, self.address)
         else:
-            events = execute(groups, store, device, self.checkpoint_minutes)
+            events = execute(groups, store, device, self.checkpoint_minutes, self.together)
         return log_events(events, groups, open_logger(self.sink, store.folder)) if self.sink else events
 
 
 def execute(
-    groups: Sequence[Group], store: Store, device: torch.device | str = "cpu", minutes: float = MINUTES
+    groups: Sequence[Group],
+    store: Store,
+    device: torch.device | str = "cpu",
+    minutes: float = MINUTES,
+    together: int = 1,
 ) -> Iterator[tuple[int, Event]]:
     """Run the groups that are not stored yet, each from its checkpoint if it has one; yields (number of the group,
-    event). Checkpoints are written at the end of every task and at this interval in minutes.
+    event). Checkpoints are written at the end of every task and at this interval in minutes. Up to `together` runs take
+    turns: one goes on while the environments of the others step. Results do not depend on it.
     """
-    checkpoints = Checkpoints(store.folder, minutes)
-    for number, group in pending(groups, store, checkpoints):
-        trainer, recorder = Trainer(group, torch.device(device)), Recorder(group)
-        checkpoints.restore(trainer, recorder)
-        for event in recorded(trainer, recorder, checkpoints):
+    if together < 1:
+        raise ValueError(f"together: wanted a whole number ≥ 1, got {together}")
+    waiting = deque(pending(groups, store, Checkpoints(store.folder, minutes)))
+    running: deque[tuple[int, Iterator[Event]]] = deque()
+    while waiting or running:
+        while waiting and len(running) < together:
+            number, group = waiting.popleft()
+            running.append((number, _run(group, store, torch.device(device), minutes, together > 1)))
+        number, events = running.popleft()
+        for event in events:
+            if isinstance(event, Waiting):
+                running.append((number, events))
+                break
             yield number, event
-        finish(group, (recorder.failed(), recorder.tables(), recorder.seconds), store, str(device))
-        checkpoints.discard(group)
+
+
+def _run(group: Group, store: Store, device: torch.device, minutes: float, pauses: bool) -> Iterator[Event]:
+    """The events of one run, which is stored at its end; if it `pauses`, also whenever it waits for environments."""
+    checkpoints, trainer, recorder = Checkpoints(store.folder, minutes), Trainer(group, device), Recorder(group)
+    trainer.pauses = pauses
+    checkpoints.restore(trainer, recorder)
+    yield from recorded(trainer, recorder, checkpoints)
+    finish(group, (recorder.failed(), recorder.tables(), recorder.seconds), store, str(device))
+    checkpoints.discard(group)
 
 
 def finish(group: Group, outcome: Outcome, store: Store, device: str) -> None:

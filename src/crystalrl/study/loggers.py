@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from crystalrl.memory.crystal.metrics import DETAILS, MAIN, Metric
+from crystalrl.study.events import Consolidated, Curve, Event, Scored
 from crystalrl.study.plan import Group
-from crystalrl.study.run import Consolidated, Curve, Event, Scored
 from crystalrl.study.spec import unknown
 
 SO_FAR, PRESENT = "score on the tasks so far", "score on the present task"

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from crystalrl.study.contents import Contents
 from crystalrl.study.details import contents_rows, followed_rows, histogram_rows
+from crystalrl.study.events import Built, Consolidated, Curve, Event, Scored
 from crystalrl.study.plan import Group
-from crystalrl.study.run import Built, Consolidated, Curve, Event, Scored
 from crystalrl.study.schema import ALL, TABLES
 from crystalrl.study.store import Failed
 from crystalrl.suites.workers import Incident

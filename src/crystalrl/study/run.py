@@ -3,68 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from crystalrl.random import Streams
 from crystalrl.study import build
-from crystalrl.study.contents import Contents, contents
+from crystalrl.study.contents import contents
 from crystalrl.study.cuda_graph import Captured
+from crystalrl.study.events import Built, Consolidated, Curve, Event, Progress, Scored, Waiting
 from crystalrl.study.plan import Group
 from crystalrl.study.registry import has_boundaries
 from crystalrl.study.schedule import curve_step, updates_due
 from crystalrl.suites.base import Policy, every_stage, load_world, world_state
 from crystalrl.suites.workers import Incident
 from crystalrl.types import Memory
-
-
-@dataclass(frozen=True)
-class Built:
-    """The run is set up; `nbytes`: bytes of memory and method per lane."""
-
-    nbytes: int
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Position of a run: the stage, and the environment steps per lane so far and in total, over all stages."""
-
-    stage: int
-    done: int
-    total: int
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Score float64[L] on the current stage, after `step` steps of it; NaN: the learner has failed."""
-
-    stage: int
-    step: int
-    score: Tensor
-
-
-@dataclass(frozen=True)
-class Scored:
-    """Scores float64[L, S] on every stage after training on `after` stages (0: untrained); NaN: the learner failed."""
-
-    after: int
-    score: Tensor
-
-
-@dataclass(frozen=True)
-class Consolidated:
-    """Report of a consolidation after `done` steps: name → float64[L]; further see `Consolidation`."""
-
-    stage: int
-    done: int
-    values: Mapping[str, Tensor]
-    histogram: Tensor | None = None
-    followed: Mapping[str, Tensor] = field(default_factory=dict)
-
-
-Event = Built | Progress | Curve | Scored | Consolidated | Contents | Incident
 
 
 class Trainer:
@@ -93,8 +47,8 @@ class Trainer:
         self.bounded = has_boundaries(spec.suite)
         """Whether agent and method may know where a stage begins and ends."""
         self.stage = self.step = 0
-        self.begun = False
-        """Whether the untrained agent was evaluated."""
+        self.begun = self.pauses = False
+        """Whether the untrained agent was evaluated; whether the run says when it waits for its environments."""
         self.failed = torch.zeros(len(seeds), dtype=torch.bool)
         """bool[L]: learners that an environment has ended. They go on training; their results are not used."""
         box = () if isinstance(self.suite.action, int) else self.suite.action
@@ -126,8 +80,13 @@ class Trainer:
             self.method.task_end(self.agent, self.memory, stage)
 
     def advance(self, updates: int) -> None:
-        """One step of every environment, and this many updates. Worker processes step during the updates, which thus do
-        not see the new transitions yet; the order is the same without workers.
+        """One step of every environment, and this many updates."""
+        self.launch(updates)
+        self.complete()
+
+    def launch(self, updates: int) -> None:
+        """Choose actions, start a step of every environment, make this many updates. Worker processes step during the
+        updates, which thus do not see the new transitions yet; the order is the same without workers.
         """
         if self.suite.capturable:
             self.collect()
@@ -136,6 +95,9 @@ class Trainer:
             self.world.start(self.action)
         for _ in range(updates):
             self.learn()
+
+    def complete(self) -> None:
+        """Wait for the environments and store the transitions."""
         if not self.suite.capturable:
             self.transition = self.world.finish()
             self._store_captured()
@@ -261,6 +223,9 @@ def run(group: Group, device: torch.device | str = "cpu", trainer: Trainer | Non
         if not trainer.step:
             trainer.begin(stage)
         for event in interact(trainer, stage):
+            if isinstance(event, Waiting):
+                yield event
+                continue
             yield from trainer.incidents()
             if bool(trainer.failed.all()):
                 return
@@ -291,7 +256,7 @@ def without_failed(score: Tensor, failed: Tensor) -> Tensor:
     return torch.where(failed if score.dim() == 1 else failed[:, None], torch.nan, score)
 
 
-def interact(trainer: Trainer, stage: int) -> Iterator[Progress]:
+def interact(trainer: Trainer, stage: int) -> Iterator[Progress | Waiting]:
     """Step all environments until the stage is complete."""
     group, envs = trainer.group, trainer.spec.envs
     begun, total = group.begins(stage), group.steps
@@ -299,6 +264,9 @@ def interact(trainer: Trainer, stage: int) -> Iterator[Progress]:
     missing += begun if trainer.method.clears else 0
     for step in range(trainer.step, group.stage_steps[stage] // envs):
         done = begun + (step + 1) * envs
-        trainer.advance(updates_due(trainer.spec, done - missing))
+        trainer.launch(updates_due(trainer.spec, done - missing))
+        if trainer.pauses:
+            yield Waiting()
+        trainer.complete()
         trainer.step = step + 1
         yield Progress(stage, done, total)

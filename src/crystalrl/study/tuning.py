@@ -27,8 +27,9 @@ import numpy as np
 
 from crystalrl.study.analysis import measure
 from crystalrl.study.definition import Table, study_values, table_from
+from crystalrl.study.events import Scored
 from crystalrl.study.plan import plan, stage_tasks
-from crystalrl.study.run import Scored, run
+from crystalrl.study.run import run
 from crystalrl.study.spec import SECTIONS, RunSpec, parse_seeds, read_toml, unknown
 from crystalrl.study.table_files import write_whole
 from crystalrl.suites.workers import Incident

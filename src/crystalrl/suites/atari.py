@@ -34,10 +34,10 @@ SCORES = {
     "Qbert": (163.9, 13455.0),
     "RoadRunner": (11.5, 7845.0),
 }
-"""Returns of a random policy and of a professional human tester (Wang et al. 2016). Twenty of the 26 games of Atari
-100k (Kaiser et al. 2020), without those in which published agents stay close to a random policy."""
+"""Returns of a random policy and of a professional human tester, as in the table of DQN Zoo. The paper does not name
+its twenty games; these are a choice."""
 FIVE = ("Krull", "Freeway", "RoadRunner", "Jamesbond", "KungFuMaster")
-"""Games in which Rainbow with few steps comes closest to a human (van Hasselt et al. 2019, 100,000 steps)."""
+"""Games that Rainbow is expected to learn with few steps; this is not measured yet."""
 FULL, SHORT = 108_000, 18_000
 """Frames of the longest episode: thirty minutes, and for `atari-5` five."""
 SIZES = Sizes((STACK, SIDE, SIDE), 18, torch.uint8, STACK)

@@ -17,13 +17,10 @@ REFERENCES = {
     "Humanoid-v5": (115.0, 5_500.0),
     "HumanoidStandup-v5": (33_000.0, 160_000.0),
 }
-"""Return of a random policy, measured; and of a good one: SAC after 10⁶ steps in published benchmarks, rounded, on
-earlier versions of the environments, for Humanoid after 3·10⁶."""
+"""Return of a random policy, measured; and of a good one, rounded: SAC within 10⁶ steps in Tianshou's benchmark, on
+version v3 of the environments. That benchmark has no HumanoidStandup: its number is only of the right size."""
 SIZES = Sizes((348,), (17,))
-NOTE = (
-    "Simulated robots run or stand up. The score is the return, 0 for a random policy and 1 for the published return "
-    "of SAC."
-)
+NOTE = "Simulated robots run or stand up. The score is the return, 0 for a random policy and 1 for a good one."
 ABOUT = {"mujoco-6": "six MuJoCo robots, padded to the largest; box actions"}
 
 
