@@ -17,7 +17,7 @@ import tyro
 from torch import Tensor, nn
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, PrioritizedMemory, Transition, UniformMemory
-from crystalrl.integrations.anchors import gaussian_pull, squared_pull
+from crystalrl.integrations.anchors import gaussian_pull
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Agent(nn.Module):
 
     def update(self, memory: Any) -> None:
         batch = memory.sample(self.args.batch_size)
-        q, error = self.td_errors(batch)
+        _, error = self.td_errors(batch)
         critic_loss = (batch.weight * 0.5 * (error**2).sum(1)).mean()  # memory: the weight
         mean, log_std = self.policy(batch.obs)
         new_action, log_prob = self.act(mean, log_std)
@@ -88,7 +88,6 @@ class Agent(nn.Module):
         actor_loss = (temperature.detach() * log_prob - value).mean()
         actor_loss = actor_loss - (temperature * (log_prob.detach() - self.actions)).mean()
         if batch.anchor is not None:  # memory
-            critic_loss = critic_loss + squared_pull(batch.anchor["q"], q)  # memory
             actor_loss = actor_loss + gaussian_pull(batch.anchor["policy"], mean, log_std)  # memory
         for optimizer, loss in ((self.actor_optimizer, actor_loss), (self.critic_optimizer, critic_loss)):
             optimizer.zero_grad()  # the actor first: its loss also reaches the critics, cleared here
@@ -101,14 +100,16 @@ class Agent(nn.Module):
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:  # memory: called when it consolidates
         q, error = self.td_errors(batch)
-        return Evaluation(error.abs().mean(1), {"q": q, "policy": torch.cat(self.policy(batch.obs), -1)})
+        mean, log_std = self.policy(batch.obs)
+        stake = self.q(self.critics, batch.obs, mean.tanh() * self.scale) - q
+        return Evaluation(error.abs().mean(1), {"policy": torch.cat([mean, log_std], -1)}, stake.mean(1))
 
 
 def make_memory(args: Args, env: gym.Env, params: CrystalParams | None) -> Any:
     kinds = {"uniform": UniformMemory, "prioritized": PrioritizedMemory, "crystal": CrystalMemory}
     options = {"obs": env.observation_space.shape, "action": env.action_space.shape, "gamma": args.gamma}
     if args.memory == "crystal":
-        anchor = {"q": (2,), "policy": (2 * env.action_space.shape[0],)}
+        anchor = {"policy": (2 * env.action_space.shape[0],)}
         options |= {"params": params or CrystalParams(), "anchor": anchor}
     return kinds[args.memory](args.capacity, seed=args.seed, **options)
 

@@ -34,8 +34,10 @@ def learn(
     np.random.seed(seed)  # noqa: NPY002 - Tianshou explores and samples with it
     envs = DummyVectorEnv([lambda: gym.make(env) for _ in range(ENVS)])
     envs.seed(seed)
-    policy, buffer = algorithm.policy, PrioritizedVectorReplayBuffer(SLOTS, ENVS, alpha=0.6, beta=0.4)
-    if params is not None:
+    policy = algorithm.policy
+    if params is None:
+        buffer: Any = PrioritizedVectorReplayBuffer(SLOTS, ENVS, alpha=0.6, beta=0.4)
+    else:
         buffer = CrystalReplayBuffer(SLOTS, ENVS, params, seed=seed)
         buffer.attach(algorithm)
     collector = Collector(algorithm, envs, buffer, exploration_noise=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.distributions import Normal
 
 from crystalrl import Batch, Memory, PrioritizedMemory, ReservoirMemory, Transition, UniformMemory
 from crystalrl.memory import ReplayMemory
@@ -128,3 +129,9 @@ def numbers_of(memory: ReplayMemory, lane: int = 0) -> list[int]:
     """The number of the experience in each occupied slot; see `simple`."""
     stored = memory.arena.unpack(memory.arena.rows[lane, : int(memory.ledger.count[lane])])
     return [int(x) for x in stored["obs"][:, 0]]
+
+
+def bhattacharyya(one: Normal, other: Normal) -> torch.Tensor:
+    """−log ∫√(p·q) of normal distributions, from its textbook form."""
+    variance = (one.variance + other.variance) / 2
+    return (one.mean - other.mean) ** 2 / (8 * variance) + torch.log(variance / (one.stddev * other.stddev)) / 2

@@ -10,8 +10,9 @@ from torch.nn import functional
 from crystalrl.losses import (
     anchor_loss,
     anchor_losses,
+    bhattacharyya,
     gaussian_distance,
-    gaussian_kl,
+    gaussian_divergence,
     huber,
     squared_error,
     weighted_mean,
@@ -46,13 +47,25 @@ def test_the_squared_error_is_summed_over_the_output(batch: tuple[int, ...]) -> 
 
 
 @BATCHES
-def test_the_distance_of_gaussians_is_torch_s_divergence_of_the_output_from_the_target(batch: tuple[int, ...]) -> None:
+def test_the_distance_of_gaussians_is_minus_the_logarithm_of_their_overlap(batch: tuple[int, ...]) -> None:
+    """The overlap ∫√(p·q), by summation over a fine grid, multiplied over the dimensions."""
     output, target = normal(*batch, 2 * A), normal(*batch, 2 * A, seed=1)
     (mean, log_std), (old_mean, old_log_std) = output.chunk(2, -1), target.chunk(2, -1)
-    wanted = kl_divergence(Normal(old_mean, old_log_std.exp()), Normal(mean, log_std.exp())).sum(-1)
-    torch.testing.assert_close(gaussian_distance(output, target), wanted)
-    assert torch.equal(gaussian_kl(mean, log_std, target), gaussian_distance(output, target))
+    grid = torch.linspace(-60, 60, 200_001, dtype=torch.float64)
+    densities = [
+        Normal(m.double()[..., None], s.double().exp()[..., None]).log_prob(grid)
+        for m, s in ((mean, log_std), (old_mean, old_log_std))
+    ]
+    overlap = (0.5 * (densities[0] + densities[1])).exp().sum(-1) * (grid[1] - grid[0])
+    torch.testing.assert_close(gaussian_distance(output, target), -overlap.log().sum(-1).float(), rtol=1e-4, atol=1e-5)
+    assert torch.equal(bhattacharyya(mean, log_std, target), gaussian_distance(output, target))
     assert not gaussian_distance(target, target).abs().gt(1e-5).any()
+
+
+def test_a_policy_may_become_more_certain_than_its_anchor_at_little_cost() -> None:
+    """A divergence from a wide target would cost (σ₀/σ)²/2, which is 200 here."""
+    target, narrow = torch.tensor([[0.0, 0.0]]), torch.tensor([[0.0, -3.0]])
+    assert float(gaussian_distance(narrow, target)) < 1.2
 
 
 @BATCHES
@@ -110,3 +123,12 @@ def test_the_penalties_of_twins_are_added_to_their_lane() -> None:
 
     parts = {"policy": torch.ones(2, 1), "q": torch.tensor([[10.0], [20.0], [30.0], [40.0]])}
     assert with_penalty(torch.zeros(2), Method(), parts).tolist() == [31.0, 71.0]
+
+
+def test_the_divergence_of_gaussians_is_that_of_torch() -> None:
+    random = torch.Generator().manual_seed(3)
+    output, target = (torch.randn(2, B, 2 * A, generator=random) for _ in range(2))
+    (mean, log_std), (old_mean, old_log_std) = output.chunk(2, -1), target.chunk(2, -1)
+    old, new = Normal(old_mean, old_log_std.exp()), Normal(mean, log_std.exp())
+    wanted = kl_divergence(old, new).sum(-1)
+    torch.testing.assert_close(gaussian_divergence(output, target), wanted, rtol=1e-4, atol=1e-5)

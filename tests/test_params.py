@@ -29,7 +29,8 @@ EXPECTED = {
         "project": False, "importance": "memory", "spare": 0.05, "novelty": "state_action", "delta_t": 1,
     },
     "anchored": {
-        "gate": 2, "w_min": 0, "kappa": 0.1, "anchor_power": 2, "capacity": (6, 2, 8), "batch": (0.40, 0.10, 0.50),
+        "gate": 2, "w_min": 0, "kappa": 1, "anchor_power": 2, "practice": 5, "capacity": (6, 2, 8),
+        "batch": (0.40, 0.10, 0.50),
         "interference": "fresh_mean", "backup": 0.97, "melt": 1, "tau_evict": None, "band_C": 0.05,
         "overflow": "reservoir", "scale": "q95", "integrator": "beta", "alpha": 0.2, "sigma": 0.005, "settle": 0.3,
         "clock": "steps", "time_unit": None, "nu": 0.4, "is_exponent": 0.4, "is_steps": None, "every": None,
@@ -49,7 +50,7 @@ def test_the_default_is_what_is_recommended() -> None:
 
 
 def test_without_anchors_only_what_needs_them_changes() -> None:
-    assert CrystalParams.unanchored() == CrystalParams(kappa=0.0, settle=None, gate=0.0, nu=0.0)
+    assert CrystalParams.unanchored() == CrystalParams(kappa=0.0, settle=None, gate=0.0, nu=0.0, practice=0)
     assert not CrystalParams.unanchored(alpha=0.1).uses_anchors
     assert CrystalParams.repaired().without_anchors().alpha == CrystalParams.repaired().alpha
 

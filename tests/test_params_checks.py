@@ -17,7 +17,7 @@ NUMBERS = {
     "backup": 1.5, "gate": -1, "w_min": 2, "kappa": -1, "anchor_power": -1, "nu": 2, "is_exponent": -1,
     "draws_per_experience": 0, "spare": 1, "delta_t": 0,
 }  # fmt: skip
-WHOLE = ("k", "sweeps", "slices", "tau_evict", "time_unit", "every", "is_steps")
+WHOLE = ("k", "sweeps", "slices", "tau_evict", "time_unit", "every", "is_steps", "practice")
 CHOICES = ("scale", "novelty", "downstream", "interference", "split", "overflow", "integrator", "clock", "importance")
 SWITCHES = ("borrow", "boost", "raw_distance", "project", "warm", "phases", "every_episode")
 OPTIONAL = (
@@ -56,8 +56,10 @@ def test_invalid_numbers_are_refused_by_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_invalid_whole_numbers_are_refused_by_name(name: str) -> None:
-    for value in (0, -1, 1.5, "3", True, (1, 2)):
+    for value in (-1, 1.5, "3", True, (1, 2)):
         refused(name, value)
+    if name != "practice":
+        refused(name, 0)
     if name == "tau_evict":
         refused(name, 256)
 

@@ -25,6 +25,7 @@ memory/crystal/memory.py::CrystalMemory.consolidate
       memory/crystal/consolidate.py::_rates
       memory/crystal/consolidate.py::_settled
       memory/crystal/consolidate.py::_step
+    memory/crystal/consolidate.py::_practised
     memory/crystal/consolidate.py::_follow
       memory/crystal/consolidate.py::_like
     memory/crystal/consolidate.py::_uniform
@@ -36,6 +37,7 @@ memory/crystal/memory.py::CrystalMemory.consolidate
         memory/crystal/phases.py::Moves
         memory/crystal/phases.py::_by_age
         memory/crystal/phases.py::_rank
+    memory/crystal/consolidate.py::_policy_unit
   memory/crystal/memory.py::CrystalMemory.apply
 """
 CONSOLIDATION_CONTRACTS = """
@@ -93,19 +95,25 @@ methods/base.py::Method
 """,
     ),
     "add, sample, update": Walk(
-        3,
-        300,
+        4,
+        420,
         """
 memory/crystal/memory.py::CrystalMemory.add
-  memory/crystal/memory.py::CrystalMemory._add_crystallized
   memory/base.py::ReplayMemory._add
     memory/base.py::ReplayMemory._make_room
       memory/base.py::ReplayMemory._recording
+      memory/crystal/ledger.py::CrystalLedger.reserve
+        memory/crystal/ledger.py::CrystalLedger.rebuild_queue
+          memory/crystal/ledger.py::CrystalLedger.phase
+        memory/crystal/ledger.py::CrystalLedger.refresh_strata
+    memory/crystal/ledger.py::CrystalLedger.add_one
+      memory/crystal/ledger.py::CrystalLedger.allocate
+      memory/crystal/ledger.py::CrystalLedger.commit
     memory/base.py::ReplayMemory._write_single
     memory/base.py::ReplayMemory._add_rows
+      memory/base.py::ReplayMemory._store
       memory/base.py::ReplayMemory._outer
       memory/base.py::ReplayMemory._outer_windows
-      memory/base.py::ReplayMemory._store
 memory/base.py::ReplayMemory.sample
   memory/base.py::ReplayMemory._refuse_size
   memory/storage/batches.py::gather_batch
@@ -115,35 +123,13 @@ memory/base.py::ReplayMemory.update
 """,
         concrete="memory/crystal/memory.py::CrystalMemory",
         contracts="""
-# which slots are written and drawn: the next walk
-memory/crystal/ledger.py::CrystalLedger
-# the targets of anchors; the returns of episodes
+# the targets of anchors; the returns of episodes; which slots may be overwritten
 memory/crystal/anchors.py::Anchors
 memory/crystal/episode_boost.py::Episodes
+memory/crystal/write_order.py
 # the input, checked
 memory/crystal/inputs.py
 memory/updates.py
-""",
-    ),
-    "the same, in the ledger": Walk(
-        1,
-        120,
-        """
-memory/crystal/ledger.py::CrystalLedger.reserve
-  memory/crystal/ledger.py::CrystalLedger.rebuild_queue
-    memory/crystal/ledger.py::CrystalLedger.phase
-  memory/crystal/ledger.py::CrystalLedger.refresh_strata
-memory/crystal/ledger.py::CrystalLedger.add_one
-  memory/crystal/ledger.py::CrystalLedger.allocate
-  memory/crystal/ledger.py::CrystalLedger.commit
-memory/crystal/ledger.py::CrystalLedger.count
-memory/crystal/ledger.py::CrystalLedger.draw
-memory/crystal/ledger.py::CrystalLedger.occupied
-memory/crystal/ledger.py::CrystalLedger.update
-""",
-        contracts="""
-# which slots may be overwritten
-memory/crystal/write_order.py
 """,
     ),
     "consolidation": Walk(
@@ -207,7 +193,7 @@ integrations/sb3/callback.py::Consolidate
       integrations/sb3/hooks.py::Hooks
         integrations/sb3/hooks.py::hooks_of
         integrations/sb3/hooks.py::strength
-        integrations/sb3/hooks.py::kl_gradient
+        integrations/sb3/hooks.py::gaussian_gradient
     integrations/_common.py::consolidate
 """,
         concrete="integrations/sb3/buffers.py::CrystalReplayBuffer",

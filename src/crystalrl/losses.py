@@ -32,25 +32,38 @@ def squared_error(output: Tensor, target: Tensor) -> Tensor:
 
 
 def gaussian_distance(output: Tensor, target: Tensor) -> Tensor:
-    """KL(target ‖ output) of diagonal Gaussians, each given as mean and log σ in one tensor [B, 2A] or [L, B, 2A]."""
+    """Bhattacharyya distance of diagonal Gaussians, each given as mean and log σ in one tensor […, 2A]."""
     mean, log_std = output.chunk(2, -1)
-    return gaussian_kl(mean, log_std, target)
+    return bhattacharyya(mean, log_std, target)
 
 
-def gaussian_kl(mean: Tensor, log_std: Tensor, target: Tensor) -> Tensor:
-    """KL(target ‖ N(mean, σ²)) for mean and log σ [B, A] or [L, B, A]; the target has both in one tensor […, 2A].
+def bhattacharyya(mean: Tensor, log_std: Tensor, target: Tensor) -> Tensor:
+    """Σ (μ − μ₀)² / 4(σ² + σ₀²) + ½ log((σ² + σ₀²) / 2σσ₀): mean and log σ [B, A] or [L, B, A], target […, 2A].
 
-    KL = Σ log σ − log σ₀ + (σ₀² + (μ − μ₀)²) / 2σ² − ½. In this direction the policy must cover the target.
+    A divergence would grow like 1/σ² once the policy is narrower than the target, and so forbid it to become certain.
     """
     old_mean, old_log_std = target.chunk(2, -1)
-    precision, old_variance = _exp(-2 * log_std), _exp(2 * old_log_std)
-    terms = log_std - old_log_std + 0.5 * (old_variance + (mean - old_mean).square()) * precision - 0.5
-    return terms.sum(-1)
+    both = _exp(2 * log_std) + _exp(2 * old_log_std)
+    apart = 0.25 * (mean - old_mean).square() / both
+    return (apart + 0.5 * (_log(0.5 * both) - log_std - old_log_std)).sum(-1)
+
+
+def gaussian_divergence(output: Tensor, target: Tensor) -> Tensor:
+    """KL(target ‖ output) = Σ log σ − log σ₀ + (σ₀² + (μ − μ₀)²) / 2σ² − ½ of diagonal Gaussians, each given as mean
+    and log σ in one tensor […, 2A]: the distance of methods that clone policies."""
+    (mean, log_std), (old_mean, old_log_std) = output.chunk(2, -1), target.chunk(2, -1)
+    spread = _exp(2 * old_log_std) + (mean - old_mean).square()
+    return (log_std - old_log_std + 0.5 * spread * _exp(-2 * log_std) - 0.5).sum(-1)
 
 
 def _exp(x: Tensor) -> Tensor:
     """e^x, with lanes [L, B, n] or without [B, n]."""
     return lanewise(torch.exp, x) if x.dim() == 3 else x.exp()
+
+
+def _log(x: Tensor) -> Tensor:
+    """log x, with lanes [L, B, n] or without [B, n]."""
+    return lanewise(torch.log, x) if x.dim() == 3 else x.log()
 
 
 def anchor_loss(output: Tensor, anchor: Anchor, distance: Distance = squared_error) -> Tensor:

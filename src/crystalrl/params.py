@@ -7,7 +7,7 @@ idea with the fixes it needs, without anchors; `CrystalParams.paper()` implement
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
@@ -70,14 +70,20 @@ class CrystalParams(Lifecycle):
     contradiction is gone."""
 
     gate: PerLane = 2.0
-    """The TD loss of an experience is weighted by (1 − c)^gate (eq. eta)."""
+    """The TD loss of an experience is weighted by (1 − c)^gate (eq. eta). Where only a policy is anchored,
+    gate, settle and practice are off; see `for_anchors`."""
     w_min: PerLane = 0.0
     """Minimum of the weight (1 − c)^gate."""
-    kappa: PerLane | Mapping[str, float] = 0.1
-    """κ, strength of the anchors: one value for all, or one per anchor name. A memory without anchors replaces
-    parameters with kappa > 0 by `without_anchors()`."""
+    kappa: PerLane | Mapping[str, float] = 1.0
+    """κ, strength of the anchors: one value for all, or one per anchor name. An anchor named `policy` pulls in
+    units of value; see `Evaluation.stake`. A memory without anchors replaces parameters with kappa > 0 by
+    `without_anchors()`."""
     anchor_power: PerLane = 2.0
     """p: the anchor loss of an experience is weighted by κ·c^p."""
+    practice: int = 5
+    """An experience is practised while one of this many stored states nearest to its successor state, in its context,
+    is fresh: arrived since the last consolidation. What is practised is not held: its TD loss counts fully, its anchor
+    follows the network without pull. Pinned experiences are always held. 0: off."""
 
     batch: tuple[float, float, float] = (0.40, 0.10, 0.50)
     """Shares of a batch for liquid, glass and crystal."""
@@ -115,7 +121,7 @@ class CrystalParams(Lifecycle):
         return replace(
             cls(
                 alpha=0.05, melt=None, settle=None, tau_evict=100, scale="median", boost=True,
-                interference="newer_majority", backup=0.0, w_min=0.5, kappa=0.0, capacity=(10.0, 5.0, 1.0),
+                interference="newer_majority", backup=0.0, w_min=0.5, kappa=0.0, practice=0, capacity=(10.0, 5.0, 1.0),
                 batch=(0.70, 0.25, 0.05), nu=0.6, time_unit=200, every=5000,
             ),
             **changes,
@@ -151,11 +157,21 @@ class CrystalParams(Lifecycle):
         table = {"alpha": 0.01, "beta": 0.001, "sigma": 0.002, "tau_L": 0.35, "tau_C": 0.8, "delta_t": 5.0}
         return cls.paper(**{**table, "every_episode": False, "capacity": _with_crystal(0.05), **changes})
 
+    def for_anchors(self, names: Collection[str]) -> Self:
+        """The same for a memory with these anchors.
+
+        If only a policy is anchored, its critic is free: it learns from crystals like from all others, and where it
+        knows better than the anchor, it overrules it. So nothing needs to settle first, and nothing is released.
+        """
+        if not names and self.pulls:
+            return self.without_anchors()
+        return replace(self, gate=0.0, settle=None, practice=0) if set(names) == {"policy"} else self
+
     def without_anchors(self) -> Self:
         """The same for a memory without anchors: since nothing holds the network to its crystals, it learns from them
         like from all others.
         """
-        return replace(self, kappa=0.0, settle=None, gate=0.0, nu=0.0)
+        return replace(self, kappa=0.0, settle=None, gate=0.0, nu=0.0, practice=0)
 
     @property
     def pulls(self) -> bool:
@@ -183,7 +199,7 @@ class CrystalParams(Lifecycle):
         return cls(**given)
 
 
-BEFORE: dict[str, Any] = {"borrow": False, "draws_per_experience": None}
+BEFORE: dict[str, Any] = {"borrow": False, "draws_per_experience": None, "practice": 0}
 """What files say that were written before these parameters existed."""
 
 

@@ -63,11 +63,11 @@ def check_fields(params: object) -> None:
         values = floats(given) if name not in SINGLE or isinstance(given, Real) else []
         if not values or not all(low <= value <= high for value in values):
             raise ValueError(f"{name}: wanted a number from {low:g} to {high:g}, got {given!r}")
-    for name in ("k", "sweeps", "slices", "tau_evict", "time_unit", "every", "is_steps"):
-        value = getattr(params, name)
-        whole = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    for name in ("k", "sweeps", "slices", "tau_evict", "time_unit", "every", "is_steps", "practice"):
+        value, least = getattr(params, name), int(name != "practice")
+        whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
         if not whole and not (value is None and name in OPTIONAL):
-            raise ValueError(f"{name}: wanted a whole number ≥ 1, got {value!r}")
+            raise ValueError(f"{name}: wanted a whole number ≥ {least}, got {value!r}")
     for name, allowed in CHOICES.items():
         if getattr(params, name) not in allowed:
             raise ValueError(f"{name}: wanted one of {', '.join(map(str, allowed))}, got {getattr(params, name)!r}")

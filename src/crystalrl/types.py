@@ -69,10 +69,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A critic's result for a batch: TD errors [L, B] and, for anchors, the outputs {key: [L, B, …]}."""
+    """A critic's result for a batch."""
 
     td_error: Tensor
+    """TD errors [L, B]."""
     output: Mapping[str, Tensor] | None = None
+    """For anchors: the outputs {name: [L, B, …]}."""
+    stake: Tensor | None = None
+    """For an anchor named `policy`: how much value the choice of the action decides, |Q(s, a) − Q(s, π(s))| [L, B]. The
+    anchor pulls in this unit, since the loss of a policy is a value. None: in units of 1."""
 
 
 Evaluate = Callable[[Batch], Tensor | Evaluation]

@@ -22,8 +22,9 @@ def test_a_lane_among_three_equals_its_seed_alone_bit_for_bit(design: Design) ->
     assert_a_lane_equals_its_seed_alone(design)
 
 
-def test_gradients_equal_those_of_a_loop_over_samples() -> None:
-    agent = td3()
+@pytest.mark.parametrize("action_l2", [0.0, 0.3])
+def test_gradients_equal_those_of_a_loop_over_samples(action_l2: float) -> None:
+    agent = td3(action_l2=action_l2)
     with torch.no_grad():
         agent.critics_target += 0.1
         agent.theta_target -= 0.1
@@ -41,13 +42,12 @@ def test_gradients_equal_those_of_a_loop_over_samples() -> None:
                 action = torch.tanh(perceptron(agent.network, agent.theta_target[lane], next_obs)) + noise[lane, i]
                 value = twin_values(agent.twins, agent.critics_target, lane, next_obs, action.clamp(-1, 1)).min()
                 target = drawn.reward[lane, i] + 0.9 * value
-            q, held = twin_values(agent.twins, agent.critics, lane, obs, drawn.action[lane, i]), drawn.anchor["q"]
-            one = drawn.weight[lane, i] * 0.5 * (target - q).square().sum()
-            one = one + held.coefficient[lane, i] * (q - held.target[lane, i]).square().sum()
-            critic_loss = critic_loss + one / 6
-            own, held = torch.tanh(perceptron(agent.network, agent.theta[lane], obs)), drawn.anchor["policy"]
+            q = twin_values(agent.twins, agent.critics, lane, obs, drawn.action[lane, i])
+            critic_loss = critic_loss + drawn.weight[lane, i] * 0.5 * (target - q).square().sum() / 6
+            raw, held = perceptron(agent.network, agent.theta[lane], obs), drawn.anchor["policy"]
+            own = torch.tanh(raw)
             value = twin_values(agent.twins, agent.critics.detach(), lane, obs, own)[0]
-            policy_loss = policy_loss - value / 6
+            policy_loss = policy_loss + (action_l2 * raw.square().mean() - value) / 6
             policy_loss = policy_loss + held.coefficient[lane, i] * (own - held.target[lane, i]).square().sum() / 6
     torch.testing.assert_close(critics, torch.autograd.grad(critic_loss, agent.critics)[0], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(policy, torch.autograd.grad(policy_loss, agent.theta)[0], rtol=1e-4, atol=1e-5)

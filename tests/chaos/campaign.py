@@ -74,7 +74,8 @@ class Attack:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the child."""
     smoke: bool = True
-    """Whether a few attempts take seconds, so that they are part of the ordinary tests."""
+    """Whether a few attempts are part of the ordinary tests: of attacks that are alike, one is, and none that takes
+    minutes."""
     lacks: Callable[[], str] = nothing
     """Why the attack cannot be carried out on this machine; empty if it can."""
 

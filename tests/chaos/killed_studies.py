@@ -170,7 +170,7 @@ def study(name: str, title: str, suite: str, steps: int, full: int, workers: int
 
 
 ATTACKS = (
-    study("tensors", "Study killed and resumed (environments as tensors)", "nav-2", 400, 400),
+    study("tensors", "Study killed and resumed (environments as tensors)", "nav-2", 400, 400, smoke=False),
     study("gymnasium", "Study killed and resumed (Gymnasium, one process)", "cartpole-2", 400, 300, smoke=False),
     study("workers", "Study killed and resumed (Gymnasium, worker processes)", "cartpole-2", 400, 300, workers=2),
 )

@@ -23,7 +23,7 @@ from tests.integrations.twins import QUICK
 D, A, GAMMA, ENVS = 3, 2, 0.9, 4
 OBS = gym.spaces.Box(-10, 10, (D,), np.float32)
 NO_ANCHORS = CrystalParams.anchored(**QUICK | {"settle": None}, kappa=0.0)
-ANCHORS = CrystalParams.anchored(**QUICK, kappa=0.7)
+ANCHORS = CrystalParams.anchored(**QUICK, kappa=0.7, practice=0)
 
 
 class Joined(torch.nn.Module):

@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule, TensorDictSequential
 from torch import Tensor, nn
-from torch.distributions import Normal, kl_divergence
+from torch.distributions import Normal
 from torch.nn import functional
 from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
 from torchrl.data.tensor_specs import Bounded
@@ -17,12 +17,13 @@ from torchrl.objectives import DQNLoss, SACLoss, SoftUpdate, TD3Loss
 
 from crystalrl import CrystalParams
 from crystalrl.integrations.torchrl import CrystalSampler, MemoryLoss
+from tests.experience import bhattacharyya
 from tests.integrations.twins import QUICK
 
 D, A, GAMMA = 3, 2, 0.9
 LOSSES = ("DQN", "SAC", "TD3")
 NO_ANCHORS = CrystalParams.anchored(**QUICK | {"settle": None}, kappa=0.0)
-ANCHORS = CrystalParams.anchored(**QUICK, kappa=0.7)
+ANCHORS = CrystalParams.anchored(**QUICK, kappa=0.7, practice=0)
 
 
 def mlp(inputs: int, outputs: int) -> MLP:
@@ -167,7 +168,7 @@ def pull(name: str, key: str, batch: Any, output: Tensor) -> Tensor:
     target, strength = batch["memory", key], batch["memory", f"{key}_strength"]
     if name == "SAC" and key == "policy":
         (old_mean, old_log), (mean, log) = target.chunk(2, -1), output.chunk(2, -1)
-        apart = kl_divergence(Normal(old_mean, old_log.exp()), Normal(mean, log.exp())).sum(-1)
+        apart = bhattacharyya(Normal(old_mean, old_log.exp()), Normal(mean, log.exp())).sum(-1)
     else:
         apart = ((output - target) ** 2).sum(-1)
     return (strength * apart).mean()

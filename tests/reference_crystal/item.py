@@ -27,6 +27,7 @@ class Item:
     updated: int
     env: int
     c: float = 0.0
+    held: float = 0.0
     phase: str = LIQUID
     utility: float = 0.0
     error: float = 0.0

@@ -79,7 +79,7 @@ def draw(items: Items, p: CrystalParams, numbers: list[float], time: int) -> tup
         at, total = picked(u, weights[phase])
         slots.append(members[phase][at])
         importance.append((whole * weights[phase][at] / total) ** -exponent)
-    gate = [max((1 - items[s].c) ** p.gate, p.w_min) for s in slots]
+    gate = [max((1 - items[s].held) ** p.gate, p.w_min) for s in slots]
     return slots, [w / max(importance) * g for w, g in zip(importance, gate, strict=True)]
 
 

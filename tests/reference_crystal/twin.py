@@ -50,7 +50,7 @@ class CrystalTwin:
         self.slots: Items = {}
         self.grid = Grid(capacity, params)
         self.number = self.time = self.turns = self.tick = 0
-        self.highest = 1.0
+        self.highest = self.unit = 1.0
         self.ended = False
 
     # Storing
@@ -117,6 +117,7 @@ class CrystalTwin:
                 slot = self.writable()[0]
                 item = Item(data, self.number, self._clock(), env, c=float(f32(c[env])), base=self.highest)
                 item.phase = risen(LIQUID, item.c, self.p)
+                item.held = 0.0 if self.p.practice else item.c
                 self.slots[slot] = item
                 self.number += 1
                 slots.append(slot)
@@ -134,7 +135,7 @@ class CrystalTwin:
         """Experiences and what was learnt of them go; clock, number and random streams go on."""
         self.slots = {}
         self.grid.clear()
-        self.highest, self.ended = 1.0, False
+        self.highest, self.unit, self.ended = 1.0, 1.0, False
         self._forget_episodes(len(self.windows))
         for window in self.windows:
             window.open = []
@@ -156,7 +157,8 @@ class CrystalTwin:
 
     def strength(self, name: str, slot: int) -> float:
         item = self.slots[slot]
-        return self.kappa[name] * item.c**self.p.anchor_power if item.evaluated else 0.0
+        unit = self.unit if name == "policy" else 1.0
+        return unit * self.kappa[name] * item.held**self.p.anchor_power if item.evaluated else 0.0
 
     def ticket(self, slots: list[int]) -> list[Item]:
         """What the slots hold now: the twin of a batch's ticket."""
@@ -176,18 +178,25 @@ class CrystalTwin:
     # Consolidating (Algorithm 1)
 
     def consolidate(self, critic: Any, rounded: Rounded = exact) -> None:
-        """`critic(item)` gives |δ| and {anchor: output}; `rounded` gives a utility or c as it is stored."""
+        """`critic(item)` gives |δ|, {anchor: output} and what is at stake; `rounded` gives a utility or c as it is
+        stored."""
         if self.slots:
             chosen = [s for s, e in sorted(self.slots.items()) if self._turn(s) or not e.evaluated]
-            output = {}
+            output, stake = {}, []
             for slot in chosen:
-                self.slots[slot].error, output[slot] = critic(self.slots[slot])
+                self.slots[slot].error, output[slot], at_stake = critic(self.slots[slot])
+                stake.append(at_stake)
+            if chosen:
+                self.unit = math.sqrt(sum(x * x for x in stake) / len(stake))
             near = neighbours(self.slots, self.p)
             self._value(chosen, near, rounded)
             flagged = contradicted(self.slots, self.p)
             back_up(self.slots, flagged, near, self.p)
             new = {s for s, e in self.slots.items() if not e.evaluated}
-            self._crystallize(chosen, output, rounded)
+            practised = self._practised(near, new)
+            self._crystallize(chosen, output, practised, rounded)
+            for slot, item in self.slots.items():
+                item.held = 0.0 if slot in practised else item.c
             self._move(flagged, new)
             for item in self.slots.values():
                 self._rebase(item)
@@ -210,7 +219,16 @@ class CrystalTwin:
             downstream = sum(around) / len(around) if around else overall
             item.utility = rounded("utility", slot, utility_of(item, scaled[slot], downstream, visits[slot], self.p))
 
-    def _crystallize(self, chosen: list[int], output: dict[int, dict[str, np.ndarray]], rounded: Rounded) -> None:
+    def _practised(self, near: Near, fresh: set[int]) -> set[int]:
+        """Fresh, or one of the few nearest to the successor state is fresh and of the same context; never pinned."""
+        context = {slot: item.data.context for slot, item in self.slots.items()}
+        around = {s: fresh & {j for j in near[s][: self.p.practice] if context[j] == context[s]} for s in near}
+        free = [s for s, item in self.slots.items() if self.p.practice and not item.pinned]
+        return {s for s in free if s in fresh or around[s]}
+
+    def _crystallize(
+        self, chosen: list[int], output: dict[int, dict[str, np.ndarray]], practised: set[int], rounded: Rounded
+    ) -> None:
         calls = self.p.clock == "calls"
         now = self.turns + 1 if calls else self.time
         spreads = {
@@ -224,7 +242,7 @@ class CrystalTwin:
             item.c = float(f32(stepped(item, rate, dt, self.p, (self.seed, self.turns, slot))))
             item.c = rounded("c", slot, item.c)
             item.updated = now
-            self._follow(item, output[slot], dt)
+            self._follow(item, output[slot], math.inf if slot in practised else dt)
             item.evaluated = True
 
     def _settled(self, item: Item, output: dict[str, np.ndarray], spreads: dict[str, float]) -> float:
@@ -234,7 +252,7 @@ class CrystalTwin:
         return math.exp(-sum(drifts) / len(drifts) / self.p.settle)
 
     def _follow(self, item: Item, output: dict[str, np.ndarray], dt: float) -> None:
-        follow = 1 - (item.c * (2 - item.c)) ** dt
+        follow = 1.0 if math.isinf(dt) else 1 - (item.c * (2 - item.c)) ** dt
         for name in self.kappa:
             old, new = item.anchors.get(name), output[name]
             item.anchors[name] = new if not item.evaluated or old is None else old + follow * (new - old)

@@ -44,6 +44,12 @@ def test_transfer_is_measured_before_a_task_is_learnt_and_leaves_out_the_first_t
     assert metrics.transfer_over_scratch(THREE, scratch) == pytest.approx([((0.3 - 0.8) + (0.2 - 0.9)) / 2])
 
 
+def test_the_area_is_the_mean_height_of_the_curves_and_stages_count_alike() -> None:
+    curve = np.array([[[0.0, 0.5, 1.0], [0.4, 0.8, np.nan]]])  # the second stage is shorter
+    assert metrics.area(curve) == pytest.approx([(0.5 + 0.6) / 2])
+    assert np.isnan(metrics.area(np.zeros((2, 3, 0)))).all()
+
+
 def test_area_transfer_is_a_share_of_the_possible_gain() -> None:
     curve = np.array([[[0.5, 0.9], [0.0, 0.4]]])
     reference = np.array([[[0.2, 0.6], [0.2, 0.6]]])

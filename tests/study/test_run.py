@@ -90,7 +90,7 @@ LEARNERS = [
     *({"memory": memory} for memory in CLASSICAL),
     {"memory": "crystal", "preset": "anchored"},
     {"memory": "crystal", "preset": "paper", "params": {"every": 200, "every_episode": False}},
-    {"memory": "crystal", "preset": "paper_navigation", "params": {"every": 200}},
+    pytest.param({"memory": "crystal", "preset": "paper_navigation", "params": {"every": 200}}, marks=pytest.mark.slow),
 ]
 WITH_METHODS = [
     *({"memory": memory, "method": method} for memory in CLASSICAL for method in ("ewc", "distill")),

@@ -135,7 +135,8 @@ class Agent:
     anchors: Mapping[str, Shape]
     """Outputs that can be anchored: name → shape."""
     distances: Mapping[str, Distance] = {}
-    """Distance between two values of an output, by name; squared error for those without one."""
+    """For methods that clone outputs: the distance between two values of an output, by name; squared error for those
+    without one."""
     parts: Mapping[str, Part]
     """The trained networks, under the names of their outputs: "q" and, if there is one, "policy"."""
 
@@ -168,7 +169,7 @@ class Agent:
         return gradients if method is None else method.edit_gradients(self, gradients)
 
     def outputs(self, batch: Batch) -> dict[str, Tensor]:
-        """The outputs [L, B, …] named in `anchors`, with gradients."""
+        """The outputs [L, B, …] of all parts, with gradients."""
         raise NotImplementedError
 
     def evaluate(self, batch: Batch) -> Evaluation:

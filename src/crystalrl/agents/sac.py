@@ -29,7 +29,7 @@ from crystalrl.agents.base import (
 from crystalrl.agents.critics import TwinCritics, policy_network
 from crystalrl.agents.exploration import action_size, epsilon_greedy, fixed_normals, normals
 from crystalrl.lanes import lanewise
-from crystalrl.losses import Penalty, anchor_losses, gaussian_distance, weighted_mean, with_penalty
+from crystalrl.losses import Penalty, anchor_losses, gaussian_distance, gaussian_divergence, weighted_mean, with_penalty
 from crystalrl.random import Streams
 from crystalrl.types import Batch, Evaluation
 
@@ -60,7 +60,7 @@ class SAC(Agent):
     def __init__(self, spaces: Spaces, params: SACParams, streams: Streams) -> None:
         self.params, self.streams, self.size = params, streams, action_size(spaces)
         self.network, self.twins = policy_network(spaces, params, 2), TwinCritics(spaces, params)
-        self.anchors, self.distances = {"policy": (2 * self.size,), "q": (2,)}, {"policy": gaussian_distance}
+        self.anchors, self.distances = {"policy": (2 * self.size,)}, {"policy": gaussian_divergence}
         self.theta = self.network.initial(streams).requires_grad_()
         self.critics = self.twins.initial(streams).requires_grad_()
         self.target = self.critics.detach().clone()
@@ -121,7 +121,7 @@ class SAC(Agent):
         td_error = target - q
         loss = weighted_mean(0.5 * td_error.square().sum(-1), batch.weight) + self._policy_loss(batch, obs, policy)
         if batch.anchor is not None:
-            loss = loss + anchor_losses({"q": q, "policy": policy}, batch.anchor, self.distances)
+            loss = loss + anchor_losses({"policy": policy}, batch.anchor, {"policy": gaussian_distance})
         loss = with_penalty(loss, method, {"policy": self.theta, "q": self.critics})
         return loss, td_error.detach().abs().mean(-1)
 
@@ -158,7 +158,7 @@ class SAC(Agent):
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:
-        """Mean |TD error| of the twins [L, B], and the outputs that can be anchored: q [L, B, 2], policy [L, B, 2A].
+        """Mean |TD error| of the twins [L, B], the policy [L, B, 2A] for its anchor, and what is at stake [L, B].
 
         Its noise depends only on the number of updates, so no state changes.
         """
@@ -166,7 +166,9 @@ class SAC(Agent):
         noise = fixed_normals(self.streams, self.optimisers["policy"].steps, obs, self.size)
         target = self.td_target(batch, noise, self.critics if self.params.errors == "online" else None)
         output = self.outputs(batch)
-        return Evaluation((target.unsqueeze(-1) - output["q"]).abs().mean(-1), output)
+        error = (target.unsqueeze(-1) - output["q"]).abs().mean(-1)
+        stake = self.twins(self.critics, obs, self.greedy(obs, batch.context), batch.context) - output["q"]
+        return Evaluation(error, {"policy": output["policy"]}, stake.mean(-1))
 
     def tensors(self) -> dict[str, Tensor]:
         own = {"theta": self.theta, "critics": self.critics, "target": self.target, "log_alpha": self.log_alpha}

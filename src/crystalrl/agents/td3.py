@@ -38,12 +38,18 @@ class TD3Params(AgentParams):
     """Standard deviation of the noise on the next action in a TD target."""
     target_clip: float = 0.5
     """Largest magnitude of the noise on the next action."""
+    action_l2: float = 0.0
+    """Factor of the mean square of the policy's output before tanh in its loss. It keeps tanh from saturating, after
+    which a policy would no longer learn (Andrychowicz et al. 2017 use it with DDPG)."""
     delay: int = 2
     """Updates of the critics per update of the policy and the target networks."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rules = {name: (getattr(self, name) >= 0, "a number ≥ 0") for name in ("noise", "target_noise", "target_clip")}
+        rules = {
+            name: (getattr(self, name) >= 0, "a number ≥ 0")
+            for name in ("noise", "target_noise", "target_clip", "action_l2")
+        }
         require(self, {**rules, "delay": (self.delay >= 1, "a whole number ≥ 1")})
 
 
@@ -55,7 +61,7 @@ class TD3(Agent):
     def __init__(self, spaces: Spaces, params: TD3Params, streams: Streams) -> None:
         self.params, self.streams, self.size = params, streams, action_size(spaces)
         self.network, self.twins = policy_network(spaces, params, 1), TwinCritics(spaces, params)
-        self.anchors = {"policy": (self.size,), "q": (2,)}
+        self.anchors = {"policy": (self.size,)}
         self.theta = self.network.initial(streams).requires_grad_()
         self.critics = self.twins.initial(streams).requires_grad_()
         self.theta_target, self.critics_target = self.theta.detach().clone(), self.critics.detach().clone()
@@ -95,23 +101,23 @@ class TD3(Agent):
         return batch.reward + batch.discount * value
 
     def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
-        """Loss of the critics [L]: weighted TD loss + anchor loss + the method's penalty; and the mean |TD error|
-        of the twins [L, B]."""
+        """Loss of the critics [L], weighted TD loss + the method's penalty; and the twins' mean |TD error| [L, B]."""
         obs = require_tensor(batch.obs)
         target = self.td_target(batch, normals(self.streams, obs, self.size)).unsqueeze(-1)
         q = self.twins(self.critics, obs, batch.action, batch.context)
         td_error = target - q
         loss = weighted_mean(0.5 * td_error.square().sum(-1), batch.weight)
-        if batch.anchor is not None and "q" in batch.anchor:
-            loss = loss + anchor_loss(q, batch.anchor["q"])
         return with_penalty(loss, method, {"q": self.critics}), td_error.detach().abs().mean(-1)
 
     def policy_loss(self, batch: Batch, method: Penalty | None = None) -> Tensor:
-        """Loss of the policy [L]: −Q₁ of its actions + anchor loss + the method's penalty."""
+        """Loss of the policy [L]: −Q₁ of its actions, penalty on large outputs, anchor loss, the method's penalty."""
         obs = require_tensor(batch.obs)
-        action = self.policy(self.theta, obs, batch.context)
+        raw = self.network(self.theta, obs, batch.context)
+        action = lanewise(torch.tanh, raw)
         loss = -self.twins(self.critics.detach(), obs, action, batch.context)[..., 0].mean(-1)
-        if batch.anchor is not None and "policy" in batch.anchor:
+        if self.params.action_l2:
+            loss = loss + self.params.action_l2 * raw.square().mean((-1, -2))
+        if batch.anchor is not None:
             loss = loss + anchor_loss(action, batch.anchor["policy"])
         return with_penalty(loss, method, {"policy": self.theta})
 
@@ -146,7 +152,7 @@ class TD3(Agent):
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:
-        """Mean |TD error| of the twins [L, B], and the outputs that can be anchored: q [L, B, 2], policy [L, B, A].
+        """Mean |TD error| of the twins [L, B], the policy [L, B, A] for its anchor, and what is at stake [L, B].
 
         Its noise depends only on the number of updates, so no state changes.
         """
@@ -154,7 +160,9 @@ class TD3(Agent):
         noise = fixed_normals(self.streams, self.optimisers["critic"].steps, obs, self.size)
         target = self.td_target(batch, noise, online=self.params.errors == "online")
         output = self.outputs(batch)
-        return Evaluation((target.unsqueeze(-1) - output["q"]).abs().mean(-1), output)
+        error = (target.unsqueeze(-1) - output["q"]).abs().mean(-1)
+        stake = self.twins(self.critics, obs, output["policy"], batch.context) - output["q"]
+        return Evaluation(error, {"policy": output["policy"]}, stake.mean(-1))
 
     def tensors(self) -> dict[str, Tensor]:
         own = {

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from crystalrl.losses import anchor_loss, gaussian_kl, weighted_mean
+from crystalrl.losses import anchor_loss, bhattacharyya, weighted_mean
 from crystalrl.types import Anchor
 
 
@@ -22,11 +22,11 @@ def squared_pull(anchor: Anchor, output: Tensor) -> Tensor:
 
 
 def gaussian_pull(anchor: Anchor, mean: Tensor, log_std: Tensor) -> Tensor:
-    """Mean over the batch of coefficient · KL(anchor ‖ policy): mean and log σ [B, A] against the target [B, 2A]."""
+    """Mean over the batch of coefficient · Bhattacharyya distance: mean and log σ [B, A] against the target [B, 2A]."""
     if mean.shape != log_std.shape or anchor.target.shape != (len(mean), 2 * mean.shape[-1]):
         got = f"{list(mean.shape)} and {list(log_std.shape)} for a target {list(anchor.target.shape)}"
         raise ValueError(f"mean, log_std: wanted two of shape [B, A] for an anchor [B, 2A], got {got}")
-    return weighted_mean(gaussian_kl(mean, log_std, anchor.target), anchor.coefficient)
+    return weighted_mean(bhattacharyya(mean, log_std, anchor.target), anchor.coefficient)
 
 
 def pull_gradients(pull: Callable[..., Tensor], anchor: Anchor, *outputs: Tensor) -> tuple[Tensor, ...]:

@@ -1,8 +1,8 @@
-"""The base class of all memories: checks input, combines payload and ledger, returns batches."""
+"""The base class of all memories: checks input, combines payload, ledger and sampler, returns batches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from typing import Any, Self, Unpack
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from crystalrl.backends import backend_for
 from crystalrl.memory.exclusive import Calls, exclusive
 from crystalrl.memory.ledger import Ledger
+from crystalrl.memory.sampling.sampler import Sampler
 from crystalrl.memory.storage import checkpoint
 from crystalrl.memory.storage.batches import Anchored, gather_batch
 from crystalrl.memory.storage.checks import refuse
@@ -30,10 +31,10 @@ from crystalrl.types import ArrayLike, Batch, Evaluate, Transition
 
 
 class ReplayMemory(StoredMemory, complete=False):
-    """Payload (`arena`) + ledger + unfinished n-step windows + random streams + clock.
+    """Payload (`arena`) + ledger + sampler + unfinished n-step windows + random streams + clock.
 
     Invariant: the occupied slots of the ledger are those written in the arena; `time[l]` counts the valid transitions
-    added to lane l. A subclass sets `ledger` and `params` in its constructor.
+    added to lane l. A subclass sets `params`, `ledger` and `sampler` in its constructor.
 
     A memory is not thread-safe. A call that overlaps with a call of the same memory in another thread raises
     RuntimeError, with nothing changed.
@@ -41,6 +42,9 @@ class ReplayMemory(StoredMemory, complete=False):
 
     params: object = None
     ledger: Ledger
+    """Decides which slots are written."""
+    sampler: Sampler
+    """Decides which slots are drawn."""
     anchors: Anchored | None = None
     """What a batch contains besides the experiences."""
 
@@ -105,13 +109,14 @@ class ReplayMemory(StoredMemory, complete=False):
         """
         return self._add(transition, valid)
 
-    def _add(self, transition: Transition, valid: ArrayLike | None) -> Tensor:
+    def _add(self, transition: Transition, valid: ArrayLike | None, c: Tensor | None = None) -> Tensor:
+        """`add`; c: see `Ledger.commit`."""
         self._make_room()  # may raise: nothing has changed yet
         rows = self.packer.pack(transition)
         if self._single and valid is None:
             self._numpy_time += 1  # before the slot is allocated, as with several lanes
-            return self._write_single(self.ledger.add_one())
-        return self._add_rows(rows, valid, self.ledger.commit)
+            return self._write_single(self.ledger.add_one(c))
+        return self._add_rows(rows, valid, c)
 
     def _make_room(self) -> None:
         if not self._recording:
@@ -129,17 +134,17 @@ class ReplayMemory(StoredMemory, complete=False):
             self.arena.write_one(self.packer.scratch_row, slot)
         return torch.from_numpy(np.array(slot if self.spec.lanes is None else [[slot]]))
 
-    def _add_rows(self, rows: Tensor, valid: ArrayLike | None, commit: Callable[[Tensor], None]) -> Tensor:
+    def _add_rows(self, rows: Tensor, valid: ArrayLike | None, c: Tensor | None) -> Tensor:
         mask = self._all_valid if valid is None else self.packer.mask("valid", valid)
         closed, real = (rows, mask) if self.windows is None else self.windows.push(rows, mask)
         self.time += self.spec.envs if valid is None else mask.sum(-1)
-        slots = self._store(closed, real, commit)
+        slots = self._store(closed, real, c)
         return self._outer(slots) if self.windows is None else self._outer_windows(slots)
 
-    def _store(self, rows: Tensor, valid: Tensor, commit: Callable[[Tensor], None]) -> Tensor:
+    def _store(self, rows: Tensor, valid: Tensor, c: Tensor | None = None) -> Tensor:
         slots = self.ledger.allocate(valid)
         self.arena.write(rows, slots)
-        commit(slots)
+        self.ledger.commit(slots, c)
         return slots
 
     @exclusive
@@ -159,7 +164,7 @@ class ReplayMemory(StoredMemory, complete=False):
         if self.windows is None:
             return self._outer(torch.full(mask.shape, -1, device=self.device))
         self._make_room()
-        return self._outer_windows(self._store(*self.windows.flush(mask), self.ledger.commit))
+        return self._outer_windows(self._store(*self.windows.flush(mask)))
 
     def _ended_mask(self, ended: ArrayLike | None) -> Tensor:
         return self._all_valid if ended is None else self.packer.mask("ended", ended)
@@ -177,7 +182,7 @@ class ReplayMemory(StoredMemory, complete=False):
     def sample(self, size: int) -> Batch:
         """Draw `size` experiences per lane, with replacement; with their anchors, if the memory has any."""
         self._refuse_size(size)
-        slots, weight, ticket = self.ledger.draw(size, self.time)
+        slots, weight, ticket = self.sampler.draw(size, self.time)
         anchors = None if self.anchors is None else self.anchors.at(slots)
         squeeze = self.spec.lanes is None
         return gather_batch(self.arena, slots, weight, to=self.deliver, squeeze=squeeze, ticket=ticket, anchors=anchors)
@@ -187,7 +192,7 @@ class ReplayMemory(StoredMemory, complete=False):
             raise ValueError(f"size: wanted a whole number ≥ 1, got {size!r}")
         if self._filled:
             return
-        if empty := [lane for lane, count in enumerate(self.ledger.count.tolist()) if count == 0]:
+        if empty := [lane for lane, count in enumerate(self.sampler.count.tolist()) if count == 0]:
             where = "" if self.spec.lanes is None else f" in lanes {empty[:8]}"
             raise ValueError(f"sample: wanted at least one stored experience, got an empty memory{where}")
         self._filled = True  # experiences are replaced, not removed: no need to check again until `clear`
@@ -200,13 +205,13 @@ class ReplayMemory(StoredMemory, complete=False):
         outstanding. Plain slots stand for what they hold now, and must hold an experience.
         """
         slots, error, ticket = checked_update(self.spec, self.device, drawn, td_error)
-        plain = ticket is None and (self.ledger.learns or not isinstance(drawn, Batch))
+        plain = ticket is None and (self.sampler.learns or not isinstance(drawn, Batch))
         if plain and not self.backend.on_host:
-            slots = torch.where(self.ledger.occupied(slots), slots, -1)  # told at the next check
+            slots = torch.where(self.sampler.occupied(slots), slots, -1)  # told at the next check
         magnitude = self.backend.writes.magnitude(error, slots, self.capacity, self.packer.corrupt)
-        if plain and self.backend.on_host and not bool(self.ledger.occupied(slots).all()):
+        if plain and self.backend.on_host and not bool(self.sampler.occupied(slots).all()):
             raise ValueError("index: wanted slots that hold an experience, got empty ones (from before a clear?)")
-        self.ledger.update(slots, magnitude, ticket)
+        self.sampler.update(slots, magnitude, ticket)
 
     @exclusive
     def consolidate(self, evaluate: Evaluate) -> Any:

@@ -1,12 +1,12 @@
-"""Ledgers decide which slots are written and which are drawn. They know nothing about observations.
+"""Ledgers decide which slots are written. They know nothing about observations.
 
-`allocate` returns slots to write, `commit` confirms that they were written, `draw` returns slots to replay with their
-weights and tickets, `update` records TD errors. Another library may keep its own storage and use only a ledger.
+`allocate` returns slots to write, `commit` confirms that they were written. `sampler` makes the object that decides
+which of them are drawn. Another library may keep its own storage and use only a ledger and its sampler.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,26 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl.backends import backend_for
+from crystalrl.memory.sampling.sampler import Sampler, UniformSampler
 from crystalrl.memory.storage.checks import Named, Problems, counters, refuse
 from crystalrl.random import Streams
 
 
-class Draw(NamedTuple):
-    """Slots int64[L, B], their weights float32[L, B], and their generations int32[L, B] at the draw, where the ledger
-    counts these.
-    """
-
-    slots: Tensor
-    weight: Tensor
-    ticket: Tensor | None = None
-
-
 class Ledger(Protocol):
     """Bookkeeping of L lanes × N slots. `tensors` returns its whole state."""
-
-    @property
-    def learns(self) -> bool:
-        """Whether `update` changes anything; then draws have tickets."""
 
     @property
     def count(self) -> Tensor:
@@ -51,20 +38,15 @@ class Ledger(Protocol):
     def allocate(self, valid: Tensor) -> Tensor:
         """Slots int64[L, M] for new experiences, in order; −1 where valid bool[L, M] is False or it is not kept."""
 
-    def commit(self, slots: Tensor) -> None:
-        """Confirm that the rows of the allocated slots int64[L, M] have been stored."""
+    def commit(self, slots: Tensor, c: Tensor | None = None) -> None:
+        """Confirm that the rows of the allocated slots int64[L, M] have been stored; c float32[L, 1 or M]: their
+        initial crystallization, of which only a crystal ledger knows."""
 
-    def add_one(self) -> int:
+    def add_one(self, c: Tensor | None = None) -> int:
         """`allocate` and `commit` in one, for a single experience of the only lane, on CPU; its row is stored next."""
 
-    def draw(self, size: int, time: Tensor) -> Draw:
-        """`size` slots of each lane; `time` int64[L] counts environment steps."""
-
-    def update(self, slots: Tensor, magnitude: Tensor, ticket: Tensor | None) -> None:
-        """Record |TD error| float32[L, B] of slots int64[L, B], except where a slot's generation is not its ticket."""
-
-    def occupied(self, slots: Tensor) -> Tensor:
-        """bool[L, B]: whether slots int64[L, B] hold an experience."""
+    def sampler(self) -> Sampler:
+        """A sampler of the experiences, now and later: it reads the ledger at each draw."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Live tensors that make up the state, by their stored names; [L, N] ones are named `slot.…`."""
@@ -89,8 +71,6 @@ class CountedLedger:
     allocated so far.
     """
 
-    learns = False
-
     def __init__(self, lanes: int, slots: int, streams: Streams) -> None:
         self.lanes, self.slots, self.streams = lanes, slots, streams
         self.backend = backend_for(streams.device)
@@ -112,14 +92,11 @@ class CountedLedger:
     def reserve(self, width: int) -> None:
         pass
 
-    def commit(self, slots: Tensor) -> None:
+    def commit(self, slots: Tensor, c: Tensor | None = None) -> None:
         pass
 
-    def update(self, slots: Tensor, magnitude: Tensor, ticket: Tensor | None) -> None:
-        pass
-
-    def occupied(self, slots: Tensor) -> Tensor:
-        return (slots >= 0) & (slots < self.count[:, None])
+    def sampler(self) -> Sampler:
+        return UniformSampler(self.streams, self)
 
     def tensors(self) -> dict[str, Tensor]:
         return {"number": self.number}
@@ -148,7 +125,7 @@ class RingLedger(CountedLedger):
     def allocate(self, valid: Tensor) -> Tensor:
         return self.backend.writes.allocate(valid, self.number, self.slots)
 
-    def add_one(self) -> int:
+    def add_one(self, c: Tensor | None = None) -> int:
         number = int(self._number[0])
         self._number[0] = number + 1
         return number % self.slots

@@ -11,9 +11,11 @@ from torch import Tensor
 
 from crystalrl.lanes import PerLane, lane_values, per_lane
 from crystalrl.memory.base import ReplayMemory
-from crystalrl.memory.ledger import Draw, RingLedger
+from crystalrl.memory.ledger import RingLedger
 from crystalrl.memory.sampling.checks import tree_problems
-from crystalrl.memory.sampling.priority import PriorityRule, annealed
+from crystalrl.memory.sampling.priority import Annealed, PriorityRule
+from crystalrl.memory.sampling.sampler import WeightedSampler
+from crystalrl.memory.sampling.strata import BatchStrata
 from crystalrl.memory.sampling.sum_tree import SumTree
 from crystalrl.memory.storage.checks import Named, Problems, between
 from crystalrl.memory.storage.spec import StorageOptions, StorageSpec
@@ -51,17 +53,14 @@ class PrioritizedParams:
 class PrioritizedLedger(RingLedger):
     """Draw weights in a sum tree. Invariant: a slot has a positive weight exactly if it is occupied."""
 
-    learns = True
-
     def __init__(self, lanes: int, slots: int, streams: Streams, params: PrioritizedParams) -> None:
         super().__init__(lanes, slots, streams)
-        device, self.params = streams.device, params
+        device = streams.device
         self.tree = SumTree(lanes, slots, 1, device)
-        self.beta = per_lane("beta", params.beta, lanes, device)
+        self.beta = Annealed(per_lane("beta", params.beta, lanes, device), params.is_steps)
         self.max_priority = torch.ones(lanes, dtype=torch.float32, device=device)
         """Largest draw weight so far, given to new experiences."""
         self.rule = PriorityRule(params.epsilon, per_lane("alpha", params.alpha, lanes, device), self.max_priority)
-        self._stratum = torch.zeros(lanes, 0, dtype=torch.uint8, device=device)
         self._filled = torch.zeros(lanes, 1, dtype=torch.float64, device="cpu")
         self._filled_array = self._filled.numpy()
 
@@ -69,29 +68,25 @@ class PrioritizedLedger(RingLedger):
     def nbytes(self) -> int:
         return self.tree.nbytes + self.max_priority.nbytes
 
-    def commit(self, slots: Tensor) -> None:
+    def commit(self, slots: Tensor, c: Tensor | None = None) -> None:
         self.tree.commit(slots, self.rule)
 
-    def add_one(self) -> int:
+    def add_one(self, c: Tensor | None = None) -> int:
         slot = super().add_one()
         self.tree.commit_one(slot, self.rule)
         return slot
 
-    def draw(self, size: int, time: Tensor) -> Draw:
-        if self._stratum.shape[1] != size:
-            self._stratum = torch.zeros(self.lanes, size, dtype=torch.uint8, device=self.max_priority.device)
-        beta = annealed(self.beta, self.params.is_steps, time)
-        return Draw(*self.tree.sample(self.streams, self._stratum, self._filled_slots(), beta))
+    def sampler(self) -> WeightedSampler:
+        whole = BatchStrata((1.0,), "largest_remainder")
+        return WeightedSampler(self.streams, self, self.tree, self.rule, whole, self.beta)
 
-    def _filled_slots(self) -> Tensor:
+    @property
+    def filled(self) -> Tensor:
         """float64[L, 1]: number of occupied slots."""
         if not self.backend.on_host:
             return self.count[:, None].to(torch.float64)
         self._filled_array[:, 0] = np.minimum(self._number, self.slots)
         return self._filled
-
-    def update(self, slots: Tensor, magnitude: Tensor, ticket: Tensor | None) -> None:
-        self.tree.learn(slots, magnitude, self.rule, ticket)
 
     def tensors(self) -> dict[str, Tensor]:
         return {**super().tensors(), "highest": self.max_priority, **self.tree.tensors()}
@@ -138,3 +133,4 @@ class PrioritizedMemory(ReplayMemory):
         super().__init__(StorageSpec(capacity, **storage))
         self.params = params
         self.ledger = PrioritizedLedger(self.lanes, self.capacity, self.streams, params)
+        self.sampler = self.ledger.sampler()

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from crystalrl.memory.base import ReplayMemory
-from crystalrl.memory.ledger import CountedLedger, Draw
+from crystalrl.memory.ledger import CountedLedger
+from crystalrl.memory.sampling.sampler import Draw, UniformSampler
 from crystalrl.memory.storage.checks import Named, Problems, between
 from crystalrl.memory.storage.spec import StorageOptions, StorageSpec
 from crystalrl.random import Stream, Streams
@@ -113,7 +114,7 @@ class ReservoirLedger(CountedLedger):
         later = ((position[:, :, None] == position[:, None, :]) & (order[None, :] > order[:, None])).any(-1)
         self.reserved.scatter_(1, torch.where(later, self.reserved.shape[1] - 1, position), slots)
 
-    def add_one(self) -> int:
+    def add_one(self, c: Tensor | None = None) -> int:
         """`allocate` in plain numbers, for one experience in one lane on CPU."""
         window, room, recent, reserved = self.window, self.slots - self.window, self._recent[0], self._reserved[0]
         number = int(self._number[0])
@@ -131,16 +132,8 @@ class ReservoirLedger(CountedLedger):
             recent[number % window] = slot
         return slot
 
-    def draw(self, size: int, time: Tensor) -> Draw:
-        uniform = self.streams.uniform(Stream.DRAW, size)
-        recent, reserved = self.filled
-        share = torch.where(reserved > 0, round(self.params.recent_batch * size), size)
-        share = torch.where(recent > 0, share, 0)
-        from_recent = torch.arange(size, device=uniform.device) < share[:, None]
-        new = self.recent.gather(1, _scaled(uniform, recent[:, None]))
-        old = self.reserved.gather(1, _scaled(uniform, reserved[:, None]))
-        weight = torch.ones(uniform.shape, dtype=torch.float32, device=uniform.device)
-        return Draw(torch.where(from_recent, new, old), weight)
+    def sampler(self) -> ReservoirSampler:
+        return ReservoirSampler(self.streams, self)
 
     def tensors(self) -> dict[str, Tensor]:
         return {**super().tensors(), "recent": self.recent, "reserved": self.reserved}
@@ -155,6 +148,26 @@ class ReservoirLedger(CountedLedger):
             named = torch.cat([state["recent"][lane, :recent], state["reserved"][lane, : count - recent]])
             if not torch.equal(named.sort().values, torch.arange(count, device=named.device)):
                 yield f"reservoir, lane {lane}: wanted lists that name every occupied slot once, got others"
+
+
+@dataclass(frozen=True)
+class ReservoirSampler(UniformSampler):
+    """Part of each batch comes from the recent experiences, the rest from the reservoir; all of one part are equally
+    likely.
+    """
+
+    ledger: ReservoirLedger
+
+    def draw(self, size: int, time: Tensor) -> Draw:
+        ledger, uniform = self.ledger, self.streams.uniform(Stream.DRAW, size)
+        recent, reserved = ledger.filled
+        share = torch.where(reserved > 0, round(ledger.params.recent_batch * size), size)
+        share = torch.where(recent > 0, share, 0)
+        from_recent = torch.arange(size, device=uniform.device) < share[:, None]
+        new = ledger.recent.gather(1, _scaled(uniform, recent[:, None]))
+        old = ledger.reserved.gather(1, _scaled(uniform, reserved[:, None]))
+        weight = torch.ones(uniform.shape, dtype=torch.float32, device=uniform.device)
+        return Draw(torch.where(from_recent, new, old), weight)
 
 
 def _scaled(uniform: Tensor, count: Tensor) -> Tensor:
@@ -182,6 +195,7 @@ class ReservoirMemory(ReplayMemory):
         super().__init__(StorageSpec(capacity, **storage))
         self.params = params
         self.ledger = ReservoirLedger(self.lanes, self.capacity, self.streams, params)
+        self.sampler = self.ledger.sampler()
 
     @classmethod
     def _sizes(cls, spec: StorageSpec, params: Mapping[str, Any], state: Named) -> dict[str, tuple[int, ...]]:

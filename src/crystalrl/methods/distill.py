@@ -26,8 +26,8 @@ class DistillParams:
     """Settings of distillation; `coefficient` may be one number per lane."""
 
     coefficient: PerLane = 0.1
-    """Factor of the distance between output and stored output (squared, or a KL divergence for a Gaussian policy) in
-    the loss of a replayed experience of an earlier task; 0 switches it off."""
+    """Factor of the distance between output and stored output (squared, or the Bhattacharyya distance for a Gaussian
+    policy) in the loss of a replayed experience of an earlier task; 0 switches it off."""
 
     def __post_init__(self) -> None:
         if not all(value >= 0 for value in lane_values(self.coefficient)):

@@ -2,7 +2,7 @@
 
 Every task has a head. Pop-Art keeps the targets of all tasks at one scale, so that tasks with large returns do not
 dominate the others. When a task ends, the policy at its stored experiences is kept; replaying them pulls the policy
-towards it, by coefficient · KL divergence (without a policy: the squared distance of the normalised Q values).
+towards it, with the anchor loss of the agent (without a policy: of the normalised Q values).
 """
 
 from __future__ import annotations

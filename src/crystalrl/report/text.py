@@ -28,6 +28,7 @@ DEFINITIONS = {
     "before": "AP before any task was redefined",
     "adapted": "score on the redefined tasks right after learning them",
     "learned": "score on a task right after learning it",
+    "area": "mean height of the learning curves: how fast and how well tasks are learnt",
     "task-1 retention": "score on task 1 at the end of the first pass, relative to its score right after learning it",
     "FT random": "zero-shot score minus the score of the untrained agent",
     "FT area": "area under the learning curve, compared with learning from scratch (Continual World)",

@@ -256,6 +256,7 @@ def _one_order(stored: _Stored, cell: str, order: int, seeds: tuple[int, ...]) -
     tasks = [stored.tasks[stage] for stage in stages]
     R, curve = stored.matrix(cell, seeds)[:, :, stages], stored.curve(cell, seeds)[:, stages]
     values = measure(R, tasks)
+    values["area"] = metrics.area(curve)
     values["AP per MB"] = metrics.memory_efficiency(values["AP"], stored.nbytes(cell))
     values["MB"] = np.full(len(seeds), stored.nbytes(cell) / 1e6)
     if stored.scratch is not None:

@@ -37,7 +37,7 @@ from crystalrl.suites.tasks import Sequence as TaskSequence
 SEARCH = ("trials", "at_once", "search")
 """Keys of a table that only `crystalrl tune` reads."""
 OBJECTIVES = ("AP", "before", "adapted")
-METRICS = (*OBJECTIVES, "BT", "forgetting", "learned", "zero-shot", "FT random", "task-1 retention")
+METRICS = (*OBJECTIVES, "BT", "forgetting", "learned", "area", "zero-shot", "FT random", "task-1 retention")
 """Metrics that may be tested; "before" and "adapted" only for suites that redefine a task."""
 
 

@@ -40,6 +40,13 @@ def learned(R: Matrix) -> Matrix:
     return np.stack([R[:, k + 1, k] for k in range(R.shape[2])], axis=1)
 
 
+def area(curve: Matrix) -> Matrix:
+    """[n]: mean height of the learning curves float64[n, S, points]; points that a shorter stage lacks are NaN."""
+    if not curve.shape[2]:
+        return np.full(len(curve), np.nan)
+    return _mean(np.nanmean(curve, axis=2))
+
+
 def backward_transfer(R: Matrix, tasks: Sequence[int]) -> Matrix:
     """BT: mean change on earlier, still valid stages since learning them, at the end; negative is forgetting."""
     valid = [k for k in current_stages(tasks, len(tasks)) if k < len(tasks) - 1]

@@ -24,7 +24,22 @@ def test_evaluation_gives_the_algorithm_s_own_td_errors_and_values(name: str) ->
             found = buffer.evaluate(batch)
         _, error, values = TWINS[name](model, model.policy, samples, torch.ones(64), temperature(model))
     torch.testing.assert_close(found.td_error.abs(), error, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(found.output["q"], values, rtol=1e-5, atol=1e-5)
+    if name in ("DQN", "QRDQN"):
+        torch.testing.assert_close(found.output["q"], values, rtol=1e-5, atol=1e-5)
+    else:
+        policy = buffer.hooks.adapter.policy(samples.observations)
+        torch.testing.assert_close(found.output, {"policy": policy.detach()}, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["SAC", "TD3", "TQC"])
+def test_at_stake_is_the_value_of_the_preferred_action_above_that_of_the_stored_one(name: str) -> None:
+    buffer = (model := trained(name)).replay_buffer
+    samples = buffer.samples(batch := buffer.memory.sample(64))
+    with torch.no_grad():
+        preferred = model.actor(samples.observations, **({} if name == "TD3" else {"deterministic": True}))
+        values = [model.critic(samples.observations, action) for action in (preferred, samples.actions)]
+        best, own = ((v.mean(2) if name == "TQC" else torch.cat(v, 1)).mean(1) for v in values)
+        torch.testing.assert_close(buffer.evaluate(batch).stake, best - own, rtol=1e-4, atol=1e-5)
 
 
 def test_evaluation_does_not_change_the_random_numbers_of_the_run() -> None:

@@ -126,9 +126,8 @@ def test_batches_are_normalised_when_they_are_drawn(buffer: Any) -> None:
     np.testing.assert_allclose(samples.rewards[:, 0], env.normalize_reward(raw.reward.numpy()), rtol=1e-6)
     assert float(raw.obs.abs().max()) > 1.5 * float(samples.observations.abs().max())
     found = model.replay_buffer.evaluate(raw)
-    torch.testing.assert_close(
-        found.output["q"], torch.cat(model.critic(samples.observations, samples.actions), 1).detach()
-    )
+    mean, log_std, _ = model.actor.get_action_dist_params(samples.observations)
+    torch.testing.assert_close(found.output["policy"], torch.cat([mean, log_std], 1).detach())
 
 
 def test_a_buffer_that_sb3_has_unpickled_says_what_to_do_before_it_is_attached(tmp_path: Any) -> None:

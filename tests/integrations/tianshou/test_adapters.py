@@ -9,11 +9,12 @@ import pytest
 import torch
 from tianshou.utils.torch_utils import policy_within_training_step
 from torch import Tensor
-from torch.distributions import Normal, kl_divergence
+from torch.distributions import Normal
 
 from crystalrl import CrystalParams
 from crystalrl.integrations.tianshou import CrystalReplayBuffer
 from crystalrl.integrations.tianshou.adapters import adapter_for
+from tests.experience import bhattacharyya
 from tests.integrations.gradients import difference, gradients, varied
 from tests.integrations.tianshou_models import ANCHORS, GAMMA, NO_ANCHORS, algorithm, trained
 
@@ -92,16 +93,12 @@ def test_gradients_of_sac_are_those_of_explicit_losses(params: CrystalParams) ->
         values = torch.stack([old(after, following).flatten() for old in (twin.critic_old, twin.critic2_old)])
         target = reward + GAMMA * ongoing * (values.amin(0) - 0.2 * log_prob)
     errors = []
-    for k, key in enumerate(("critic", "critic2")):
+    for key in ("critic", "critic2"):
         network = getattr(twin, key)
         network.zero_grad()
         q = network(obs, action).flatten()
         errors.append((q - target).abs().detach())
-        loss = (batch.weight * (q - target) ** 2).mean()
-        if params is ANCHORS:
-            anchor = batch.anchor["q"]
-            loss = loss + (anchor.coefficient * (q - anchor.target[:, k]) ** 2).mean()
-        loss.backward()
+        (batch.weight * (q - target) ** 2).mean().backward()
         assert difference(found[key], gradients(network)) <= 1e-6, key
     torch.testing.assert_close(reported, torch.stack(errors).mean(0), rtol=1e-4, atol=1e-5)
     between = copies["actor"]
@@ -111,8 +108,9 @@ def test_gradients_of_sac_are_those_of_explicit_losses(params: CrystalParams) ->
     loss = (0.2 * log_prob - value).mean()
     if params is ANCHORS:
         anchor = batch.anchor["policy"]
+        assert float((anchor.coefficient > 0).float().mean()) > 0.3
         old_mean, old_log = anchor.target.chunk(2, 1)
-        apart = kl_divergence(Normal(old_mean, old_log.exp()), Normal(mean, deviation)).sum(1)
+        apart = bhattacharyya(Normal(old_mean, old_log.exp()), Normal(mean, deviation)).sum(1)
         loss = loss + (anchor.coefficient * apart).mean()
     loss.backward()
     assert difference(found["actor"], gradients(between.policy.actor)) <= 1e-6
@@ -135,6 +133,10 @@ def test_evaluation_gives_the_algorithm_s_own_td_errors_and_changes_no_random_nu
         error = (returns - outputs["q"].gather(1, torch.as_tensor(samples.act)[:, None])[:, 0]).abs()
     else:
         error = (returns[:, None] - outputs["q"]).abs().mean(1)
+        preferred = outputs["policy"].chunk(2, 1)[0].tanh()
+        with torch.no_grad():
+            best = torch.stack([critic(samples.obs, preferred).flatten() for critic in (made.critic, made.critic2)], 1)
+        torch.testing.assert_close(found.stake, (best - outputs["q"]).mean(1))
     torch.testing.assert_close(found.td_error, error)
     for key, output in outputs.items():
         torch.testing.assert_close(found.output[key], output)

@@ -33,8 +33,9 @@ def test_gradients_are_those_of_explicit_losses(name: str, params: CrystalParams
     torch.manual_seed(5)
     theirs, error, outputs = explicit(name, loss.loss, batch)
     if params is ANCHORS:
-        assert float((batch["memory", "q_strength"] > 0).float().mean()) > 0.3
-        theirs |= {f"loss_anchor_{key}": pull(name, key, batch, output) for key, output in outputs.items()}
+        key = loss.adapter.anchored
+        assert float((batch["memory", f"{key}_strength"] > 0).float().mean()) > 0.3
+        theirs[f"loss_anchor_{key}"] = pull(name, key, batch, outputs[key])
     assert set(ours.keys()) == set(theirs)
     for key, value in theirs.items():
         assert difference(gradients_of(ours[key], loss), gradients_of(value, loss)) <= 1e-6, key
@@ -52,6 +53,12 @@ def test_evaluation_gives_the_loss_s_own_td_errors_and_outputs_and_changes_no_ra
     _, error, outputs = explicit(name, loss.loss, batch)
     torch.testing.assert_close(found.td_error, error, rtol=1e-5, atol=1e-5)
     assert set(found.output) == set(outputs)
+    assert (found.stake is None) == (name == "DQN")
+    if found.stake is not None:
+        policy = found.output["policy"]
+        preferred = policy.chunk(2, -1)[0].tanh() if name == "SAC" else policy
+        best = loss.adapter.values(batch.clone(False).set("action", preferred)).detach()
+        torch.testing.assert_close(found.stake, (best - found.output["q"]).mean(1), rtol=1e-4, atol=1e-5)
     for key, output in outputs.items():
         torch.testing.assert_close(found.output[key], output.detach(), rtol=1e-5, atol=1e-5)
 

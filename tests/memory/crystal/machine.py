@@ -23,7 +23,7 @@ from tests.reference_crystal.twin import CrystalTwin
 
 SEED = 3
 PHASES = ("liquid", "glass", "crystal")
-COLUMNS = ("c", "utility", "error", "interference", "streak", "birth")
+COLUMNS = ("c", "held", "utility", "error", "interference", "streak", "birth")
 """Columns of a ledger that are compared."""
 PER_LANE = {"alpha": (0.2, 0.5, 0.9), "sigma": (0.0, 0.1, 0.3), "beta": (0.05, 0.02, 0.1)}
 
@@ -38,11 +38,12 @@ def critic(theta: float) -> Any:
     def evaluate(batch: Batch) -> Evaluation:
         obs = batch.obs
         assert isinstance(obs, torch.Tensor)
-        return Evaluation(error(obs, batch.reward), {"q": obs[..., :2] * float(shift), "v": obs[..., 2] + float(shift)})
+        outputs = {"q": obs[..., :2] * float(shift), "policy": obs[..., 2] + float(shift)}
+        return Evaluation(error(obs, batch.reward), outputs, obs[..., 1])
 
-    def judge(item: Item) -> tuple[float, dict[str, Any]]:
+    def judge(item: Item) -> tuple[float, dict[str, Any], float]:
         obs = item.data.obs
-        return float(error(obs, item.data.reward)), {"q": obs[:2] * shift, "v": obs[2] + shift}
+        return float(error(obs, item.data.reward)), {"q": obs[:2] * shift, "policy": obs[2] + shift}, float(obs[1])
 
     return evaluate, judge
 
@@ -62,7 +63,7 @@ class Machine(TwinMachine):
         self.context = context
         params = replace(self.params, **PER_LANE) if self.per_lane else self.params
         capacity = 3 * self.envs * self.n_step + 6 + extra
-        anchor: dict[str, tuple[int, ...]] = {"q": (2,), "v": ()} if params.uses_anchors else {}
+        anchor: dict[str, tuple[int, ...]] = {"q": (2,), "policy": ()} if params.uses_anchors else {}
         self.memory = CrystalMemory(
             capacity, obs=(3,), action=2, params=params, anchor=anchor, lanes=self.lanes,
             envs=self.envs, n_step=self.n_step, gamma=0.9, context=context, seed=SEED, device=self.device,

@@ -143,7 +143,7 @@ def test_only_what_has_settled_crystallizes() -> None:
 def test_an_anchor_of_hardly_any_crystallization_follows_as_the_formula_says() -> None:
     """In float32, (1 − c)² is 1 here; a sixth of a unit of time makes that visible."""
     c = 1e-8
-    params = CrystalParams(**STILL, alpha=0.0, kappa=1.0, time_unit=6, settle=None, clock="steps")
+    params = CrystalParams(**STILL, alpha=0.0, kappa=1.0, time_unit=6, settle=None, clock="steps", practice=0)
     memory = memory_of(8, params, anchor={"q": (2,)})
     feed(memory, 1, crystallization=c)
     memory.consolidate(lambda batch: Evaluation(torch.zeros(batch.reward.shape), {"q": torch.zeros_like(batch.obs)}))

@@ -243,7 +243,7 @@ def test_importance_weights_of_the_paper_correct_the_draws_of_the_whole_memory(b
     )
     c = np.array([[0.0] * 28 + [0.5] * 11 + [0.9]], np.float32)
     stored(ledger, np.ones((1, 40), bool), c)
-    drawn = ledger.draw(64, torch.zeros(1, dtype=torch.int64))
+    drawn = ledger.sampler().draw(64, torch.zeros(1, dtype=torch.int64))
     slots, weight = drawn[:2]
     raw = {0.0: (40 * 0.5 / 28) ** -0.5, 0.5: (40 * 0.375 / 11) ** -0.5, 0.9: (40 * 0.125 / 1) ** -0.5}
     wanted = [raw[round(float(c[0, slot]), 1)] / max(raw.values()) for slot in slots[0].tolist()]

@@ -64,10 +64,12 @@ def test_without_gate_and_anchor_the_weight_is_the_importance_weight() -> None:
 
 
 def test_a_memory_without_anchors_replays_its_crystals_at_full_weight() -> None:
-    """Nothing else would hold the network to them. With anchors, or where none are intended, the gate acts."""
+    """Nothing else would hold the network to them, nor the critic beside an anchored policy. Where values are anchored,
+    or no anchors are intended, the gate acts."""
     for params, anchor, wanted in (
         (CrystalParams(is_exponent=0.0), None, 1.0),
-        (CrystalParams(is_exponent=0.0), {"q": (2,)}, 0.01),
+        (CrystalParams(is_exponent=0.0), {"policy": (2,)}, 1.0),
+        (CrystalParams(is_exponent=0.0, practice=0), {"q": (2,)}, 0.01),
         (CrystalParams.repaired(is_exponent=0.0, w_min=0.0), None, 0.01),
     ):
         memory = memory_of(16, params, anchor=anchor)

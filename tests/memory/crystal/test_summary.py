@@ -24,10 +24,12 @@ def test_crystals_and_what_pulls_on_them_are_counted() -> None:
     feed(memory, 4, crystallization=0.9)
     feed(memory, 6, seed=1)
     memory.consolidate(with_output)
+    assert "pull on 0 experiences" in memory.summary()  # what is fresh is not held
+    memory.consolidate(with_output)
     first, _, anchors, last = memory.summary().splitlines()
     assert first == "Holds 10 experiences: 6 liquid, 0 glass, 4 crystal."
     assert anchors == "Anchors: q pull on 4 experiences with mean strength 0.81."  # .9²
-    assert last == "1 consolidations; the largest c is 0.90; crystals have formed."
+    assert last == "2 consolidations; the largest c is 0.90; crystals have formed."
 
 
 def test_lanes_are_averaged() -> None:

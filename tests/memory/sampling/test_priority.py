@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from crystalrl.backends.protocols import UNLABELLED, Weighting
-from crystalrl.memory.sampling.priority import LossGate, PriorityRule, annealed
+from crystalrl.memory.sampling.priority import Annealed, LossGate, PriorityRule
 
 HALF = torch.full((1, 1), 0.5, dtype=torch.float64)
 
@@ -14,8 +14,9 @@ HALF = torch.full((1, 1), 0.5, dtype=torch.float64)
 def test_the_exponent_rises_linearly_to_one_and_stays_there() -> None:
     start = torch.tensor([[0.4], [1.0], [0.0]], dtype=torch.float64)
     time = torch.tensor([50, 50, 300])
-    torch.testing.assert_close(annealed(start, 100, time), torch.tensor([[0.7], [1.0], [1.0]], dtype=torch.float64))
-    assert annealed(start, None, time) is start
+    wanted = torch.tensor([[0.7], [1.0], [1.0]], dtype=torch.float64)
+    torch.testing.assert_close(Annealed(start, 100).at(time), wanted)
+    assert Annealed(start).at(time) is start
 
 
 def test_the_gate_falls_with_c_down_to_its_floor() -> None:

@@ -42,6 +42,15 @@ def test_places_are_filled_in_the_order_of_the_phases() -> None:
     assert strata.of(4, filled).tolist() == [[0, 0, 1, 2], [0, 0, 0, 2]]
 
 
+def test_a_single_stratum_gets_every_place() -> None:
+    filled = torch.tensor([[1.0], [40.0]], dtype=torch.float64)
+    strata = BatchStrata((1.0,), "largest_remainder")
+    places = strata.of(5, filled)
+    assert places.dtype == torch.uint8
+    assert places.tolist() == [[0] * 5] * 2
+    assert strata.counts(places, filled) is filled
+
+
 def test_a_refresh_changes_the_places_of_every_size_in_place() -> None:
     strata = BatchStrata((0.5, 0.25, 0.25), "largest_remainder")
     full, liquid = (torch.tensor([counts], dtype=torch.float64) for counts in ([9.0, 9.0, 9.0], [9.0, 0.0, 0.0]))

@@ -180,10 +180,12 @@ def test_new_experiences_get_the_largest_priority_of_their_lane_and_the_next_gen
     assert torch.equal((tree.generation - before)[:, :100], (wanted > 0).to(torch.int32))
 
 
-def test_slots_without_a_label_and_unknown_slots_are_told(backend: str) -> None:
-    tree = SumTree(2, 40, 3)
-    tree.set(torch.tensor([[3, 39], [0, 5]]), torch.ones(2, 2), torch.tensor([[0, 2], [1, 1]], dtype=torch.uint8))
-    found = tree.labelled(torch.tensor([[3, 39, 0, -1, 40], [3, 39, 0, -1, 10**9]]))
+@pytest.mark.parametrize("strata", [1, 3])
+def test_slots_without_weight_and_unknown_slots_cannot_be_drawn(backend: str, strata: int) -> None:
+    tree = SumTree(2, 40, strata)
+    label = torch.tensor([[0, 2], [1, 1]], dtype=torch.uint8).clamp_max(strata - 1)
+    tree.set(torch.tensor([[3, 39], [0, 5]]), torch.full((2, 2), 1e-6), label)
+    found = tree.drawable(torch.tensor([[3, 39, 0, -1, 40], [3, 39, 0, -1, 10**9]]))
     assert found.tolist() == [[True, True, False, False, False], [False, False, True, False, False]]
 
 

@@ -107,7 +107,7 @@ class Pair:
         for name in set(one) & set(other) - {"memory.slot.rows"}:
             assert torch.equal(one[name], other[name]), name
         slots = torch.arange(self.once.ledger.used).expand(self.once.lanes, -1)
-        occupied = self.whole.ledger.occupied(slots)
+        occupied = self.whole.sampler.occupied(slots)
         rows, wanted = (memory.arena.read(slots)[occupied] for memory in (self.once, self.whole))
         assert torch.equal(rows, wanted)
         fields, naive = (memory.arena.fields(slots.shape[1]) for memory in (self.once, self.whole))

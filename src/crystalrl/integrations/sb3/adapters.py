@@ -44,11 +44,11 @@ class Adapter:
         raise NotImplementedError
 
     def values(self, output: Any) -> Tensor:
-        """Anchored values [B, n] of the critic's output."""
+        """Values [B, n] of the critic's output."""
         raise NotImplementedError
 
-    def output_gradients(self, pull: Tensor, output: Any) -> list[Tensor]:
-        """Gradients with respect to each tensor of the output, from the gradient [B, n] with respect to `values`."""
+    def output_gradient(self, pull: Tensor, output: Tensor) -> Tensor:
+        """Gradient with respect to the output, from the gradient [B, n] with respect to anchored `values`."""
         raise NotImplementedError
 
     def bootstrap(self, samples: Any, next_value: Tensor) -> Tensor:
@@ -86,8 +86,8 @@ class DQN(Adapter):
         q: Tensor = output
         return q
 
-    def output_gradients(self, pull: Tensor, output: Any) -> list[Tensor]:
-        return [pull]
+    def output_gradient(self, pull: Tensor, output: Tensor) -> Tensor:
+        return pull
 
 
 class QRDQN(DQN):
@@ -107,8 +107,8 @@ class QRDQN(DQN):
         mean: Tensor = output.mean(1)
         return mean
 
-    def output_gradients(self, pull: Tensor, output: Any) -> list[Tensor]:
-        return [(pull / output.shape[1]).unsqueeze(1).expand_as(output)]
+    def output_gradient(self, pull: Tensor, output: Tensor) -> Tensor:
+        return (pull / output.shape[1]).unsqueeze(1).expand_as(output)
 
 
 class ActorCritic(Adapter):
@@ -125,15 +125,21 @@ class ActorCritic(Adapter):
     """Whether the actor outputs mean and log σ."""
 
     def anchors(self) -> dict[str, tuple[int, ...]]:
-        size = math.prod(self.model.action_space.shape)
-        return {"policy": ((1 + self.gaussian) * size,), "q": (len(self.model.critic.q_networks),)}
+        """Only of the policy: the critics go on learning from all that is replayed."""
+        return {"policy": ((1 + self.gaussian) * math.prod(self.model.action_space.shape),)}
 
     def evaluate(self, samples: Any) -> Evaluation:
         with private_randomness(samples.rewards.device):
             next_value = self.next_value(samples)
         q = self.values(self.critic(samples.observations, samples.actions))
         error = (self.bootstrap(samples, next_value) - q).abs().mean(1)
-        return Evaluation(error, {"q": q, "policy": self.policy(samples.observations)})
+        policy = self.policy(samples.observations)
+        best = self.values(self.critic(samples.observations, self.greedy(policy)))
+        return Evaluation(error, {"policy": policy}, (best - q).mean(1))
+
+    def greedy(self, policy: Tensor) -> Tensor:
+        """The action [B, A] that the policy prefers, from its anchored output."""
+        return policy.chunk(2, 1)[0].tanh() if self.gaussian else policy
 
     def next_value(self, samples: Any) -> Tensor:
         raise NotImplementedError
@@ -144,9 +150,6 @@ class ActorCritic(Adapter):
 
     def values(self, output: Any) -> Tensor:
         return torch.cat(output, 1)
-
-    def output_gradients(self, pull: Tensor, output: Any) -> list[Tensor]:
-        return list(pull.split(1, 1))
 
 
 class SAC(ActorCritic):
@@ -174,7 +177,7 @@ class SAC(ActorCritic):
 
 
 class TQC(SAC):
-    """Quantiles [B, C, K] of C critics. The anchors and the TD error use each critic's mean."""
+    """Quantiles [B, C, K] of C critics. The TD error uses each critic's mean."""
 
     error = "none"
 
@@ -187,9 +190,6 @@ class TQC(SAC):
     def values(self, output: Any) -> Tensor:
         mean: Tensor = output.mean(2)
         return mean
-
-    def output_gradients(self, pull: Tensor, output: Any) -> list[Tensor]:
-        return [(pull / output.shape[2]).unsqueeze(2).expand_as(output)]
 
 
 class TD3(ActorCritic):

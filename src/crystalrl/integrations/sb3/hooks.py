@@ -75,13 +75,13 @@ class Hooks:
             return  # actions chosen by the actor, not the stored ones
         self.used = True
         parts = list(output) if isinstance(output, tuple) else [output]
-        pulls: list[Tensor] | list[None] = [None] * len(parts)
-        if batch.anchor is not None:
+        pull = None
+        if batch.anchor is not None and "q" in batch.anchor:
             anchor = batch.anchor["q"]
             difference = self.adapter.values(output).detach() - anchor.target
-            pulls = self.adapter.output_gradients(difference * strength(anchor, 2.0), output)
+            pull = self.adapter.output_gradient(difference * strength(anchor, 2.0), output)
         weight = batch.weight.view(-1, *[1] * (parts[0].dim() - 1))
-        for part, pull in zip(parts, pulls, strict=True):
+        for part in parts:
             part.register_hook(self._weighted(weight, pull, batch, len(parts)))
 
     def _weighted(self, weight: Tensor, pull: Tensor | None, batch: Batch, parts: int) -> Callable[[Tensor], Tensor]:
@@ -122,7 +122,7 @@ class Hooks:
         if anchor is None or self.mean is None:
             return
         mean, self.mean, self.policy_pending = self.mean, None, False
-        pull_mean, pull_log_std = kl_gradient(anchor, mean.detach(), output.detach())
+        pull_mean, pull_log_std = gaussian_gradient(anchor, mean.detach(), output.detach())
         mean.register_hook(lambda gradient: gradient + pull_mean)
         output.register_hook(lambda gradient: gradient + pull_log_std)
 
@@ -145,15 +145,15 @@ def strength(anchor: Anchor, factor: float) -> Tensor:
     return (anchor.coefficient * (factor / len(anchor.coefficient))).unsqueeze(1)
 
 
-def kl_gradient(anchor: Anchor, mean: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradient of mean_b coefficient · KL(anchor ‖ policy) with respect to mean and log σ [B, A] before tanh.
+def gaussian_gradient(anchor: Anchor, mean: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
+    """Gradient of mean_b coefficient · distance with respect to mean and log σ [B, A] before tanh.
 
-    The divergence is `losses.gaussian_kl`. SB3 clamps log σ, so there is no pull beyond the clamp.
+    The distance is `losses.bhattacharyya`. SB3 clamps log σ, so there is no pull beyond the clamp.
     """
     old_mean, old_log_std = anchor.target.chunk(2, 1)
     clamped = log_std.clamp(*LOG_STD)
-    precision = (-2 * clamped).exp()
-    difference = mean - old_mean
-    pull = strength(anchor, 1.0)
-    by_log_std = 1 - ((2 * old_log_std).exp() + difference**2) * precision
-    return pull * difference * precision, pull * by_log_std * (clamped == log_std)
+    variance = (2 * clamped).exp()
+    both = variance + (2 * old_log_std).exp()
+    difference, pull = mean - old_mean, strength(anchor, 0.5)
+    by_log_std = variance / both * (2 - difference**2 / both) - 1
+    return pull * difference / both, pull * by_log_std * (clamped == log_std)

@@ -7,8 +7,7 @@ they recognise the replayed batch by the identity of its array of observations.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +21,9 @@ class Adapter:
 
     A copied network (deepcopy, pickle) gets hooks without a batch, which do nothing and do not copy the memory.
     """
+
+    anchored: ClassVar[str]
+    """Name of the anchored output: what the agent acts by."""
 
     def __init__(self, algorithm: Any = None) -> None:
         self.algorithm = algorithm
@@ -40,7 +42,7 @@ class Adapter:
         raise NotImplementedError
 
     def outputs(self, samples: Any) -> dict[str, Tensor]:
-        """Anchored outputs [B, …] by name."""
+        """Values `q` [B, n] and, if there is one, the `policy` [B, …]."""
         raise NotImplementedError
 
     def errors(self, samples: Any, values: list[Tensor]) -> Tensor:
@@ -80,10 +82,14 @@ class Adapter:
         """Current TD errors and outputs."""
         samples = self.algorithm._preprocess_batch(samples, buffer, slots)
         outputs = self.outputs(samples)
-        return Evaluation(self.errors(samples, self.split(outputs["q"])), outputs)
+        return Evaluation(self.errors(samples, self.split(outputs["q"])), outputs, self.stake(samples, outputs))
+
+    def stake(self, samples: Any, outputs: dict[str, Tensor]) -> Tensor | None:
+        """How much value the choice of the action decides, [B]; None without a policy."""
+        return None
 
     def split(self, values: Tensor) -> list[Tensor]:
-        """Anchored values [B, n] as one tensor per critic."""
+        """Values [B, n] as one tensor per critic."""
         return list(values.unbind(1))
 
 
@@ -94,6 +100,8 @@ def _adding(pull: Tensor) -> Callable[[Tensor], Tensor]:
 
 class DQN(Adapter):
     """The values of all actions are anchored."""
+
+    anchored = "q"
 
     def hooks(self) -> list[tuple[nn.Module, Callable[..., None]]]:
         return [(self.algorithm.policy.model, self.on_model)]
@@ -120,21 +128,17 @@ class DQN(Adapter):
 
 
 class SAC(Adapter):
-    """Both critics at the stored action are anchored, and mean and log σ of the policy before tanh."""
+    """Mean and log σ of the policy before tanh are anchored."""
+
+    anchored = "policy"
 
     def hooks(self) -> list[tuple[nn.Module, Callable[..., None]]]:
-        algorithm = self.algorithm
-        first, second = partial(self.on_critic, 0), partial(self.on_critic, 1)
-        return [(algorithm.critic, first), (algorithm.critic2, second), (algorithm.policy.actor, self.on_actor)]
+        critics = (self.algorithm.critic, self.algorithm.critic2)
+        return [*((critic, self.on_critic) for critic in critics), (self.algorithm.policy.actor, self.on_actor)]
 
-    def on_critic(self, which: int, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
-        if not self._armed(inputs) or inputs[1] is not self.samples.act:
-            return
-        self.values.append(output.detach().flatten())
-        anchor = self._anchor("q")
-        if anchor is not None:
-            own = Anchor(anchor.target[:, which : which + 1], anchor.coefficient)
-            output.register_hook(_adding(pull_gradients(squared_pull, own, output.reshape(-1, 1))[0]))
+    def on_critic(self, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
+        if self._armed(inputs) and inputs[1] is self.samples.act:
+            self.values.append(output.detach().flatten())
 
     def on_actor(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         anchor = self._anchor("policy")
@@ -145,11 +149,17 @@ class SAC(Adapter):
             part.register_hook(_adding(pull))
 
     def outputs(self, samples: Any) -> dict[str, Tensor]:
-        algorithm = self.algorithm
-        critics = (algorithm.critic, algorithm.critic2)
-        q = torch.stack([critic(samples.obs, samples.act).flatten() for critic in critics], 1)
-        (mean, deviation), _ = algorithm.policy.actor(samples.obs)
-        return {"q": q, "policy": torch.cat([mean, deviation.log()], 1)}
+        (mean, deviation), _ = self.algorithm.policy.actor(samples.obs)
+        return {"q": self.both(samples, samples.act), "policy": torch.cat([mean, deviation.log()], 1)}
+
+    def both(self, samples: Any, action: Any) -> Tensor:
+        """Values [B, 2] of the critics."""
+        critics = (self.algorithm.critic, self.algorithm.critic2)
+        return torch.stack([critic(samples.obs, action).flatten() for critic in critics], 1)
+
+    def stake(self, samples: Any, outputs: dict[str, Tensor]) -> Tensor:
+        best = self.both(samples, outputs["policy"].chunk(2, 1)[0].tanh())
+        return (best - outputs["q"]).mean(1)
 
     def errors(self, samples: Any, values: list[Tensor]) -> Tensor:
         """The mean of the twins' |δ|; Tianshou's own is the mean of their signed errors, which may cancel."""

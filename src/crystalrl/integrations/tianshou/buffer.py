@@ -134,8 +134,8 @@ class CrystalReplayBuffer(ReplayBufferManager):
         space = adapter.algorithm.policy.action_space
         with torch.no_grad():
             samples = Samples({**nested(first), "info": Samples()})
-            outputs = adapter.outputs(samples) if self.params.uses_anchors else {}
-        anchor = {name: tuple(output.shape[1:]) for name, output in outputs.items()}
+            anchored = adapter.outputs(samples)[adapter.anchored]
+        anchor = {adapter.anchored: tuple(anchored.shape[1:])} if self.params.uses_anchors else {}
         actions = int(space.n) if hasattr(space, "n") else None
         options = storage_options(fields_of(first), actions) | {"seed": self.seed}
         arena = ExternalArena(self.maxsize, self._fetch)

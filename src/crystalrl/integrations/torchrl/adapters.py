@@ -21,8 +21,8 @@ class Adapter:
     """Method of the loss that runs the critics."""
     expands: ClassVar[bool] = False
     """Whether `critic_method` takes one copy of the batch for each critic."""
-    anchored: ClassVar[frozenset[str]] = frozenset({"q", "policy"})
-    """Names of the anchored outputs."""
+    anchored: ClassVar[str] = "policy"
+    """Name of the anchored output: what the agent acts by."""
 
     def __init__(self, loss: Any) -> None:
         self.loss = loss
@@ -32,14 +32,14 @@ class Adapter:
         return list(self.loss.actor_network.in_keys)
 
     def forward(self, batch: Any) -> tuple[Any, dict[str, Tensor]]:
-        """What the loss returns, and the anchored `outputs`, captured while it computes them.
+        """What the loss returns, and the `outputs`, captured while it computes them.
 
         A subclass of a TorchRL loss may compute anything, so there the networks run again.
         """
         known = type(self.loss).__module__.startswith("torchrl.")
         with capturing(self.taps(batch) if known else []) as captured:
             out = self.loss(batch)
-        return out, captured if captured.keys() == self.anchored else self.outputs(batch)
+        return out, captured if captured.keys() >= {"q", self.anchored} else self.outputs(batch)
 
     def taps(self, batch: Any) -> list[Tap]:
         """Where the loss computes its outputs: its critics at the stored actions and, in a subclass, its policy."""
@@ -51,12 +51,12 @@ class Adapter:
         return [Tap(loss, self.critic_method, "q", trained, self.critic_values)]
 
     def outputs(self, batch: Any) -> dict[str, Tensor]:
-        """Anchored outputs: values `q` [B, n] and, if there is one, the `policy` [B, …]."""
+        """Values `q` [B, n] and, if there is one, the `policy` [B, …]."""
         policy = self.policy(batch)
         return {"q": self.values(batch), **({} if policy is None else {"policy": policy})}
 
     def values(self, batch: Any) -> Tensor:
-        """Anchored values [B, n]: each critic at the stored action."""
+        """Values [B, n]: each critic at the stored action."""
         loss = self.loss
         inputs = batch.select(*loss.qvalue_network.in_keys)
         if self.expands:
@@ -71,6 +71,17 @@ class Adapter:
     def policy(self, batch: Any) -> Tensor | None:
         """Anchored output of the policy, [B, …]; None: there is no policy."""
         return None
+
+    def greedy(self, batch: Any) -> Tensor | None:
+        """The action [B, A] that the policy prefers; None: there is no policy."""
+        return None
+
+    def stake(self, batch: Any, values: Tensor) -> Tensor | None:
+        """How much value the choice of the action decides, [B]; values [B, n] are those of the stored actions."""
+        action = self.greedy(batch)
+        if action is None:
+            return None
+        return (self.values(batch.clone(False).set(self.loss.tensor_keys.action, action)) - values).mean(1)
 
     def pull(self, anchor: Anchor, output: Tensor) -> Tensor:
         """Loss of the policy's anchor."""
@@ -91,7 +102,7 @@ class Adapter:
 
 class DQN(Adapter):
     critic_loss: ClassVar[str] = "loss"
-    anchored: ClassVar[frozenset[str]] = frozenset({"q"})
+    anchored: ClassVar[str] = "q"
 
     @property
     def observation_keys(self) -> list[Any]:
@@ -141,6 +152,12 @@ class SAC(Adapter):
         """Mean and log σ before tanh, [B, 2A]."""
         return torch.cat([distribution.loc, distribution.scale.log()], -1)
 
+    def greedy(self, batch: Any) -> Tensor:
+        loss = self.loss
+        with loss.actor_network_params.to_module(loss.actor_network, preserve_module_state=False):
+            action: Tensor = loss.actor_network.get_dist(batch).deterministic_sample
+        return action
+
     def pull(self, anchor: Anchor, output: Tensor) -> Tensor:
         return gaussian_pull(anchor, *output.chunk(2, -1))
 
@@ -167,6 +184,9 @@ class TD3(Adapter):
         loss = self.loss
         with loss.actor_network_params.to_module(loss.actor_network, preserve_module_state=False):
             return self.action(loss.actor_network(batch.select(*loss.actor_network.in_keys)))
+
+    def greedy(self, batch: Any) -> Tensor:
+        return self.policy(batch)
 
     def error(self, batch: Any, out: Any, values: Tensor) -> Tensor:
         error: Tensor = (out.get("pred_value") - out.get("target_value")).abs().mean(0)

@@ -88,9 +88,9 @@ class CrystalSampler(Sampler):
         """Build the memory for experiences of the same shapes as `data`."""
         adapter, first, slots = self.loss.adapter, data[:1], self.writer.storage.max_size
         with torch.no_grad():
-            outputs = adapter.outputs(first) if self.params.uses_anchors else {}
+            anchored = adapter.outputs(first)[adapter.anchored]
             actions = adapter.actions(first)
-        anchor = {name: tuple(output.shape[1:]) for name, output in outputs.items()}
+        anchor = {adapter.anchored: tuple(anchored.shape[1:])} if self.params.uses_anchors else {}
         options = storage_options(self.fields(first), actions) | {"seed": self.seed}
         self._arena = ExternalArena(slots, self._fetch)
         self.memory = CrystalMemory(slots, params=self.params, anchor=anchor, arena=self._arena, **options)

@@ -14,6 +14,9 @@ from crystalrl.memory.crystal.ledger import EVALUATED, CrystalLedger
 from crystalrl.memory.storage.spec import Shape
 from crystalrl.types import Anchor
 
+POLICY = "policy"
+"""Name of the anchor that pulls in units of value; see `Evaluation.stake`."""
+
 
 class Anchors(dict[str, Tensor]):
     """Targets float32[L, N, …] by output name, of the experiences in a ledger."""
@@ -37,11 +40,13 @@ class Anchors(dict[str, Tensor]):
         self._power = per_lane("anchor_power", params.anchor_power, lanes, device)
         self._first = torch.arange(lanes, device=device)[:, None] * slots
         """Position of each lane's first slot in a flat [L·N]."""
+        self.unit = torch.ones(lanes, dtype=torch.float32, device=device)
+        """float32[L]: unit of the policy's anchor, what is at stake; 1 if that is unknown."""
         self._writes = backend_for(device).writes
 
     def at(self, slots: Tensor) -> dict[str, Anchor]:
         """The anchors of slots int64[L, B] now."""
-        return self.of(slots, self._ledger.c, self._ledger.flags)
+        return self.of(slots, self._ledger.held, self._ledger.flags)
 
     def of(self, slots: Tensor, c: Tensor, flags: Tensor) -> dict[str, Anchor]:
         """The anchors of slots int64[L, B]; c and flags [L, N] are the ledger's columns, or copies of them."""
@@ -54,11 +59,16 @@ class Anchors(dict[str, Tensor]):
             if not out or not self._shared:
                 kappa = self._kappa[name]
                 strength = self._writes.strength(c, flags, slots, kappa, self._power, EVALUATED)
-            out[name] = Anchor(target, strength)
+            out[name] = Anchor(target, strength * self.unit[:, None] if name == POLICY else strength)
         return out
 
-    def rewrite(self, planned: Mapping[str, Tensor], kept: Tensor) -> None:
-        """Write targets [L, W, …], by name, to the first W slots where kept bool[L, W] holds."""
+    def tensors(self) -> dict[str, Tensor]:
+        """The state besides the targets."""
+        return {"unit": self.unit} if POLICY in self else {}
+
+    def rewrite(self, planned: Mapping[str, Tensor], kept: Tensor, unit: Tensor) -> None:
+        """Write targets [L, W, …], by name, to the first W slots where kept bool[L, W] holds, and the unit [L]."""
+        self.unit.copy_(unit)
         for name, anchor in self.items():
             own = anchor[:, : kept.shape[1]]
             own.copy_(torch.where(_like(kept, own), planned[name], own))
@@ -69,11 +79,17 @@ class Anchors(dict[str, Tensor]):
             own = anchor[:, : slots.shape[1]]
             own.masked_fill_(_like(slots, own), 0.0)
 
+    def clear_all(self) -> None:
+        for anchor in self.values():
+            anchor.zero_()
+        self.unit.fill_(1.0)
+
     def pull(self, c: Tensor, flags: Tensor) -> Tensor:
         """float32[L, N]: total strength of the anchors of each experience."""
         strength = torch.zeros_like(c)
-        for kappa in self._kappa.values():
-            strength += pull(c, flags, kappa, self._power, EVALUATED)
+        for name, kappa in self._kappa.items():
+            unit = self.unit[:, None] if name == POLICY else 1.0
+            strength += pull(c, flags, kappa, self._power, EVALUATED) * unit
         return strength
 
 

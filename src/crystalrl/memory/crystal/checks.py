@@ -11,8 +11,8 @@ from crystalrl.memory.sampling.checks import tree_problems
 from crystalrl.memory.storage.checks import Named, Problems, between, counters, finite
 
 SMALLEST, LARGEST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
-SHARES = ("c", "utility", "suspicion", "key", "boost")
-"""Slot columns in [0, 1]; the last exists only with `CrystalParams.boost`."""
+SHARES = ("c", "utility", "suspicion", "key", "held", "boost")
+"""Slot columns in [0, 1]; the last two exist only with `CrystalParams.practice` and `boost`."""
 
 
 def counts(phase: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from crystalrl import dynamics
 from crystalrl.memory.crystal.evaluate import Critique
-from crystalrl.memory.crystal.ledger import EVALUATED, since
+from crystalrl.memory.crystal.ledger import EVALUATED, PINNED, since
 from crystalrl.memory.crystal.novelty import find_visits, masked_quantile, visit_counts
 from crystalrl.memory.crystal.phases import move
 from crystalrl.memory.crystal.snapshot import Columns, Plan, Snapshot
@@ -54,7 +54,9 @@ def plan(snapshot: Snapshot, critic: Critique, nearby: Neighbourhood) -> Plan:
     columns = replace(columns, interference=_interference(snapshot, flagged, nearby.near))
     stages.done("interference")
     columns, elapsed = _crystallize(snapshot, columns, critic.output)
-    anchors = _follow(snapshot, columns.c, elapsed, critic.output)
+    practised = _practised(snapshot, nearby.near)
+    columns = replace(columns, held=torch.where(practised, 0.0, columns.c))
+    anchors = _follow(snapshot, columns.c, elapsed, practised, critic.output)
     stages.done("crystallization")
     moves = move(snapshot, columns, flagged, _uniform(snapshot, Stream.KEY, 1).to(torch.float32))
     flags = torch.where(chosen, old.flags | EVALUATED, old.flags)
@@ -63,7 +65,8 @@ def plan(snapshot: Snapshot, critic: Critique, nearby: Neighbourhood) -> Plan:
     step = elapsed.sum(-1) / chosen.sum(-1).clamp_min(1)
     values = {"clipped": clipped, "epsilon": nearby.epsilon[:, 0], "delta_r": nearby.delta_r[:, 0], "time_step": step}
     values |= {"contradicted": flagged.sum(-1), "evaluated": chosen.sum(-1), **moves.counts}
-    return Plan(snapshot, columns, moves.phase, anchors, visits, values, stages.seconds, notes)
+    unit = _policy_unit(snapshot, critic.stake)
+    return Plan(snapshot, columns, moves.phase, anchors, unit, visits, values, stages.seconds, notes)
 
 
 def scaled_error(error: Tensor, occupied: Tensor, scale: Literal["median", "q95", "raw"]) -> tuple[Tensor, Tensor]:
@@ -203,15 +206,42 @@ def _step(snapshot: Snapshot, gain: Tensor, loss: Tensor, elapsed: Tensor) -> Te
     return dynamics.matched_beta(c, gain, loss, sigma, elapsed, beta).to(torch.float32)
 
 
-def _follow(snapshot: Snapshot, c: Tensor, elapsed: Tensor, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """New anchors [L, W, …]: the output at the first evaluation; later, moved towards it, less for higher c."""
+def _practised(snapshot: Snapshot, near: Near | None) -> Tensor:
+    """bool[L, W]: fresh, or a fresh state of its context is among the few nearest to its successor; not pinned."""
+    fresh, count = snapshot.unevaluated, snapshot.shared.params.practice
+    if near is None or count == 0:
+        return torch.zeros_like(fresh)
+    lane = torch.arange(len(fresh), device=fresh.device)[:, None, None]
+    index = near.index[..., :count]
+    found = fresh[lane, index] & near.exists[..., :count]
+    context = snapshot.fields["context"]
+    if context is not None:
+        found &= context[lane, index] == context[..., None]
+    return (found.any(-1) | fresh) & snapshot.occupied & ((snapshot.columns.flags & PINNED) == 0)
+
+
+def _policy_unit(snapshot: Snapshot, stake: Tensor | None) -> Tensor:
+    """float32[L]: the unit of the policy's anchor, the root mean square of what is at stake."""
+    unit = snapshot.shared.anchors.unit
+    if stake is None:
+        return unit
+    mean = total(stake[..., None] ** 2, snapshot.block)[:, 0, 0] / snapshot.chosen.sum(-1).clamp_min(1)
+    return torch.where(snapshot.due[:, 0], mean.sqrt().to(unit.dtype), unit)
+
+
+def _follow(
+    snapshot: Snapshot, c: Tensor, elapsed: Tensor, practised: Tensor, output: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """New anchors [L, W, …]: the output at the first evaluation and while practised; later, moved towards it, less for
+    higher c.
+    """
     rate = 1 - (c * (2 - c)) ** elapsed.to(torch.float32)  # c·(2 − c) = 1 − (1 − c)², exact for small c
-    rate = rate * snapshot.chosen
+    rate, equal = rate * snapshot.chosen, (practised & snapshot.chosen) | snapshot.unevaluated
     anchors = {}
     for name, anchor in snapshot.shared.anchors.items():
         held = anchor[:, : snapshot.slots]
         moved = held + _like(rate, held) * (output[name] - held)
-        anchors[name] = torch.where(_like(snapshot.unevaluated, held), output[name], moved)
+        anchors[name] = torch.where(_like(equal, held), output[name], moved)
     return anchors
 
 

@@ -32,6 +32,8 @@ class Critique:
     """|δ| float32[L, W]."""
     output: Mapping[str, Tensor]
     """The network's output for each anchor, float32[L, W, …]."""
+    stake: Tensor | None
+    """How much value the choice of the action decides, float32[L, W]; None: the critic does not say."""
     finished_at: float
     """Wall-clock time at which the critic finished, in seconds."""
 
@@ -41,7 +43,8 @@ def evaluate_all(snapshot: Snapshot, evaluate: Evaluate) -> Critique:
     chosen = snapshot.chosen
     error = torch.zeros_like(snapshot.columns.error)
     output = {name: torch.zeros_like(x[:, : snapshot.slots]) for name, x in snapshot.shared.anchors.items()}
-    size = _chunk_size(snapshot)
+    stake, size = torch.zeros_like(error), _chunk_size(snapshot)
+    known = True
     chunks = torch.arange(snapshot.slots, device=error.device).split(size)
     needed = torch.stack([part.any() for part in chosen.split(size, dim=1)]).tolist()
     for slots in (chunk for chunk, some in zip(chunks, needed, strict=True) if some):
@@ -49,13 +52,16 @@ def evaluate_all(snapshot: Snapshot, evaluate: Evaluate) -> Critique:
         if not isinstance(result, Evaluation):
             result = Evaluation(result)
         error[:, slots] = _checked(snapshot, "td_error", result.td_error, (len(slots),)).abs().to(torch.float32)
+        known &= result.stake is not None
+        if result.stake is not None:
+            stake[:, slots] = _checked(snapshot, "stake", result.stake, (len(slots),)).abs().to(torch.float32)
         for name, outputs in output.items():
             given = _output(result, name)
             outputs[:, slots] = _checked(snapshot, name, given, (len(slots), *outputs.shape[2:])).to(torch.float32)
-    _refuse_too_large(chosen, {"td_error": error, **output})
-    for results in (error, *output.values()):  # results for empty slots and for lanes that are not due are ignored
+    _refuse_too_large(chosen, {"td_error": error, "stake": stake, **output})
+    for results in (error, stake, *output.values()):  # those of empty slots and of lanes that are not due are ignored
         results.masked_fill_(~chosen.view(*chosen.shape, *([1] * (results.dim() - 2))), 0.0)
-    return Critique(error, output, perf_counter())
+    return Critique(error, output, stake if known else None, perf_counter())
 
 
 def _chunk_size(snapshot: Snapshot) -> int:
@@ -68,7 +74,7 @@ def _batch(snapshot: Snapshot, slots: Tensor) -> Batch:
     shared, columns = snapshot.shared, snapshot.columns
     wide = slots.expand(len(snapshot.phase), -1).contiguous()
     weight = torch.ones(wide.shape, dtype=torch.float32, device=wide.device)
-    anchors = shared.anchors.of(wide, columns.c, columns.flags)
+    anchors = shared.anchors.of(wide, columns.held, columns.flags)
     return gather_batch(snapshot.arena, wide, weight, to=shared.deliver, squeeze=shared.squeeze, anchors=anchors)
 
 

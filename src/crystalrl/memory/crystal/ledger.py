@@ -1,4 +1,4 @@
-"""The ledger of a crystal memory: the state of every experience, which slots are overwritten, which are drawn."""
+"""The ledger of a crystal memory: the state of every experience, and which slots are overwritten."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from crystalrl.dynamics import EMPTY
 from crystalrl.lanes import per_lane
 from crystalrl.memory.crystal.checks import counts, ledger_problems
 from crystalrl.memory.crystal.write_order import write_order
-from crystalrl.memory.ledger import Draw
-from crystalrl.memory.sampling.priority import LossGate, PriorityRule, annealed
+from crystalrl.memory.sampling.priority import Annealed, LossGate, PriorityRule
+from crystalrl.memory.sampling.sampler import WeightedSampler
 from crystalrl.memory.sampling.strata import BatchStrata
 from crystalrl.memory.sampling.sum_tree import SumTree
 from crystalrl.memory.storage.checks import Named, Problems, refuse
@@ -44,7 +44,6 @@ class CrystalLedger:
     be written, in order: free ones, then liquid by utility, then liquid not yet evaluated by age.
     """
 
-    learns = True
     c: Tensor
     """float32[L, N]: crystallization."""
     utility: Tensor
@@ -53,6 +52,9 @@ class CrystalLedger:
     """float32[L, N]: last known |TD error|."""
     interference: Tensor
     """float32[L, N]: W in [0, 1], how strongly an experience or its future is contradicted."""
+    held: Tensor
+    """float32[L, N]: how firmly the network is held to the experience: c, but 0 while it is practised. It decides how
+    much the TD loss counts and how strongly anchors pull. Without `CrystalParams.practice` it is c itself."""
     key: Tensor
     """float32[L, N]: random key of a crystal; if there are too many crystals, those with the smallest keys stay."""
     streak: Tensor
@@ -106,7 +108,15 @@ class CrystalLedger:
     def _allocate_columns(self, spec: StorageSpec, clock: Tensor) -> SlotColumns:
         """Allocate the columns, set as attributes [L, N], with one spare slot for writes that are skipped."""
         lanes, slots, device, boost = self.lanes, self.slots, clock.device, self.params.boost
-        names = ("c", "utility", "error", "suspicion", "key", *(("boost",) if boost else ()))
+        names = (
+            "c",
+            "utility",
+            "error",
+            "suspicion",
+            "key",
+            *(("held",) * bool(self.params.practice)),
+            *(("boost",) * boost),
+        )
 
         def zeros(*shape: int, kind: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(*shape, lanes, slots + 1, dtype=kind, device=device)
@@ -118,14 +128,15 @@ class CrystalLedger:
             self._wide["env"] = zeros(kind=torch.uint8 if spec.envs <= 256 else torch.int32)
         for name, wide in self._wide.items():
             setattr(self, str(STORED_SLOTS.get(name, name)), wide[:, :slots])
+        self.held = self._wide.get("held", self._wide["c"])[:, :slots]
         env = self._wide.get("env", torch.zeros(0, dtype=torch.int32, device=device))
         enter = torch.stack(self.enter) + (0.0 if self.params.phases else torch.inf)
         columns = (floats, small, self._wide["birth"], self._wide["updated"], env)
         return SlotColumns(*columns, clock, self.number, self.filled, enter, spec.n_step)
 
     def _set_rules(self, device: torch.device) -> None:
-        self.is_exponent = self._lane("is_exponent", device)
-        self.gate = LossGate(self.c, self._lane("gate", device), self._lane("w_min", device))
+        self.is_exponent = Annealed(self._lane("is_exponent", device), self.params.is_steps)
+        self.gate = LossGate(self.held, self._lane("gate", device), self._lane("w_min", device))
         state = (self.c, self._wide["error"])
         self.rule = PriorityRule(TINY, self._lane("nu", device), self.max_priority, WEIGHTING, state)
 
@@ -193,17 +204,12 @@ class CrystalLedger:
             self.refresh_strata()
         return slot
 
-    def draw(self, size: int, time: Tensor) -> Draw:
-        exponent, strata = annealed(self.is_exponent, self.params.is_steps, time), self.strata.of(size, self.filled)
-        count = self.strata.counts(strata, self.filled)
-        return Draw(*self.tree.sample(self.streams, strata, count, exponent, self.gate))
+    def sampler(self) -> WeightedSampler:
+        return WeightedSampler(self.streams, self, self.tree, self.rule, self.strata, self.is_exponent, self.gate)
 
     def refresh_strata(self) -> None:
         """Recompute how many samples of a batch come from each phase, after their sizes have changed."""
         self.strata.refresh(self.filled)
-
-    def update(self, slots: Tensor, magnitude: Tensor, ticket: Tensor | None) -> None:
-        self.tree.learn(slots, magnitude, self.rule, ticket)
 
     def rewrite(self, columns: Mapping[str, Tensor], phase: Tensor, due: Tensor, generation: Tensor) -> Tensor:
         """Write the columns [L, W] and phases uint8[L, W] that a consolidation planned for the lanes due bool[L, 1].
@@ -244,9 +250,6 @@ class CrystalLedger:
         flags = self.flags.gather(1, slots)
         self.flags.scatter_(1, slots, flags | PINNED if pinned else flags & ~PINNED)
         self.rebuild_queue()
-
-    def occupied(self, slots: Tensor) -> Tensor:
-        return self.tree.labelled(slots)
 
     def _own(self) -> dict[str, Tensor]:
         named = {f"slot.{name}": wide[:, : self.slots] for name, wide in self._wide.items()}

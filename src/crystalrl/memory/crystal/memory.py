@@ -42,7 +42,7 @@ class CrystalMemory(StoredCrystals):
     TD loss of a replayed experience counts and how strongly its anchor pulls the network. Invariants: those of its
     ledger; an anchor starts as the network's output at the first evaluation, and follows it more slowly as c rises.
 
-        memory = CrystalMemory(100_000, obs=(17,), action=(6,), anchor={"q": (2,)})
+        memory = CrystalMemory(100_000, obs=(17,), action=(6,), anchor={"policy": (12,)})
         if memory.due:
             report = memory.consolidate(agent.evaluate)
     """
@@ -67,13 +67,14 @@ class CrystalMemory(StoredCrystals):
         require_params(params, CrystalParams)
         super().__init__(StorageSpec(capacity, **storage), arena)
         given = params or CrystalParams()
-        self.params = given if anchor or not given.pulls else given.without_anchors()
+        self.params = given.for_anchors(anchor or ())
         lanes, device = self.lanes, self.device
         refuse_too_few_liquid(self.params.caps(capacity)[0], self._width, capacity)
         self.consolidations = torch.zeros(lanes, dtype=torch.int64, device=device)
         """Consolidations of each lane so far. Also the tick of its noise, so that a lane gets the same noise alone."""
         clock = self.consolidations if self.params.clock == "calls" else self.time
         self.ledger = CrystalLedger(self.spec, self.streams, self.params, clock)
+        self.sampler = self.ledger.sampler()
         self.anchors = Anchors(anchor or {}, self.ledger, device)
         self.features = Features(self.spec, self.streams, features, self.params)
         self.neighbours = Neighbours(self.params, self.features, self.exact_up_to[device.type])
@@ -98,10 +99,8 @@ class CrystalMemory(StoredCrystals):
         `crystallization` (a number, or one per environment) is the initial c, 0 by default; a higher value suits
         demonstrations.
         """
-        if crystallization is None:
-            slots = self._add(transition, valid)
-        else:
-            slots = self._add_crystallized(transition, valid, checked_c(self.spec, crystallization))
+        c = None if crystallization is None else checked_c(self.spec, crystallization)
+        slots = self._add(transition, valid, c)
         if not self._recording:
             self._steps += self.spec.envs
         if self.params.every_episode or self.params.boost:
@@ -109,13 +108,6 @@ class CrystalMemory(StoredCrystals):
             ended = self.episodes.step(self.ledger, transition, mask)
             if self.params.every_episode:
                 self.ended |= ended.any(-1, keepdim=True)
-        return slots
-
-    def _add_crystallized(self, transition: Transition, valid: ArrayLike | None, c: Tensor) -> Tensor:
-        self._make_room()
-        rows = self.packer.pack(transition)
-        slots = self._add_rows(rows, valid, lambda slots: self.ledger.commit(slots, c))
-        self.ledger.refresh_strata()  # glass or crystal may have appeared, liquid may be gone
         return slots
 
     @exclusive
@@ -226,7 +218,7 @@ class CrystalMemory(StoredCrystals):
         if not torch.equal(snapshot.consolidations, self.consolidations):
             raise RuntimeError("apply: wanted the plan of the next consolidation, got one from before another")
         kept = self.ledger.rewrite(vars(plan.columns), plan.phase, snapshot.due, snapshot.generation)
-        self.anchors.rewrite(plan.anchors, kept)
+        self.anchors.rewrite(plan.anchors, kept, plan.unit)
         self.anchors.clear_slots(kept & (self.ledger.phase[:, : snapshot.slots] == EMPTY))
         self.grid.count_visits(plan.visits, kept)
         self.neighbours = plan.neighbours or self.neighbours
@@ -258,8 +250,8 @@ class CrystalMemory(StoredCrystals):
         self.grid.clear()
         self.neighbours.clear()
         self.episodes.clear()
-        for tensor in (*self.anchors.values(), self.ended):
-            tensor.zero_()
+        self.anchors.clear_all()
+        self.ended.zero_()
         self._steps *= 0
 
     @property

@@ -14,7 +14,6 @@ from crystalrl.memory.crystal.anchors import Anchors
 from crystalrl.memory.crystal.ledger import CrystalLedger
 from crystalrl.memory.crystal.snapshot import Plan
 from crystalrl.memory.crystal.summary import idle
-from crystalrl.memory.sampling.priority import annealed
 
 BINS = 10
 _PHASES = PHASES[1:]
@@ -76,9 +75,8 @@ def consolidation(
 ) -> Consolidation:
     """The report of a plan that was written; begun_at: wall-clock time at which writing began."""
     written_at = perf_counter()
-    exponent = annealed(ledger.is_exponent, ledger.params.is_steps, time)
-    pull = anchors.pull(ledger.c, ledger.flags)
-    values = phase_statistics(ledger) | loss_shares(ledger, exponent, pull) | dict(plan.values)
+    pull = anchors.pull(ledger.held, ledger.flags)
+    values = phase_statistics(ledger) | loss_shares(ledger, ledger.is_exponent.at(time), pull) | dict(plan.values)
     values["contexts"] = effective_contexts(context, ledger.phase)
     table = torch.stack([value.to(torch.float64) for value in values.values()]).cpu()  # one transfer
     on_cpu = dict(zip(values, table, strict=True))
@@ -132,7 +130,7 @@ def loss_shares(ledger: CrystalLedger, exponent: Tensor, pull: Tensor) -> dict[s
     """
     weight = ledger.tree.weight[:, : ledger.slots].to(torch.float64)
     shares = ledger.strata.fractions(ledger.filled)
-    gate = ledger.gate.of(ledger.c)
+    gate = ledger.gate.of(ledger.held)
     td, anchor = [], []
     for number in range(3):
         mine = weight * (ledger.phase == number + 1)

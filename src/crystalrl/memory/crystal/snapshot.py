@@ -30,6 +30,7 @@ class Columns:
     utility: Tensor
     error: Tensor
     interference: Tensor
+    held: Tensor
     key: Tensor
     streak: Tensor
     flags: Tensor
@@ -117,6 +118,8 @@ class Plan:
     """uint8[L, W]: the new phases."""
     anchors: Mapping[str, Tensor]
     """The new anchor targets, [L, W, …] by name."""
+    unit: Tensor
+    """The new unit of the policy's anchor, float32[L]."""
     visits: Visits
     values: Mapping[str, Tensor]
     """Numbers for the report, [L] each."""

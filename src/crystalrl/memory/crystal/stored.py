@@ -76,10 +76,18 @@ class StoredCrystals(ReplayMemory, complete=False):
         lists = {name: tensor for name, tensor in state.items() if Neighbours.owns(name)}
         graph = self.neighbours.checked(lists, self.arena)
         rest = {name: tensor for name, tensor in state.items() if name not in lists}
-        super().load_state_dict(self.episodes.completed(rest))
+        super().load_state_dict(self._completed(self.episodes.completed(rest)))
         self.neighbours.fill(graph, lists)
         self.episodes.load(state, self.arena)
         self._loads += 1
+
+    def _completed(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+        """A state from before `practice`: all experiences are held, and the unit of the policy's anchor is 1."""
+        if self.params.practice and "ledger.slot.c" in state:
+            state.setdefault("ledger.slot.held", state["ledger.slot.c"])
+        for name, tensor in self.anchors.tensors().items():
+            state.setdefault(f"crystal.{name}", torch.ones_like(tensor, device="cpu"))
+        return state
 
     @classmethod
     def _used(cls, spec: StorageSpec, state: Named) -> int:
@@ -99,5 +107,9 @@ class StoredCrystals(ReplayMemory, complete=False):
 
     def _tensors(self) -> dict[str, Tensor]:
         own = {"ended": self.ended, "steps": self.steps, "turns": self.consolidations} | self.episodes.tensors()
-        own |= self.grid.tensors() | {f"slot.anchor.{name}": anchor for name, anchor in self.anchors.items()}
+        own |= (
+            self.anchors.tensors()
+            | self.grid.tensors()
+            | {f"slot.anchor.{name}": anchor for name, anchor in self.anchors.items()}
+        )
         return {**super()._tensors(), **{f"crystal.{name}": tensor for name, tensor in own.items()}}

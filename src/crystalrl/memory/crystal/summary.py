@@ -37,7 +37,7 @@ def _pulling(ledger: CrystalLedger, anchors: Anchors) -> str:
         return f"Anchors: none; crystals are replayed at {weight}."
     if not params.pulls:
         return f"Anchors: {', '.join(anchors)}, recorded but without pull, since kappa is 0."
-    strength = anchors.pull(ledger.c, ledger.flags)
+    strength = anchors.pull(ledger.held, ledger.flags)
     held = (strength > 0).sum() / ledger.lanes
     mean = float(strength.sum() / (strength > 0).sum().clamp_min(1))
     return f"Anchors: {', '.join(anchors)} pull on {float(held):,.0f} experiences with mean strength {mean:.2g}."

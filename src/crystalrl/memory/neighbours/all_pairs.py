@@ -52,9 +52,9 @@ class Found:
 
 
 def needs_near(params: CrystalParams) -> bool:
-    """Whether the downstream value, the backup or novelty needs the states near a successor state."""
+    """Whether the downstream value, the backup, practice or novelty needs the states near a successor state."""
     valued = params.downstream == "neighbours" and any(floats(params.w3))
-    return valued or bool(params.backup) or params.novelty == "knn"
+    return valued or bool(params.backup) or params.practice > 0 or params.novelty == "knn"
 
 
 class AllPairs:

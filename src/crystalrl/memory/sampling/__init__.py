@@ -1,1 +1,1 @@
-"""How slots are drawn: the sum tree, priorities, strata."""
+"""How slots are drawn: samplers, the sum tree, priorities, strata."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,11 +12,17 @@ from torch import Tensor
 from crystalrl.backends.protocols import UNLABELLED, Weighting
 
 
-def annealed(start: Tensor, steps: int | None, time: Tensor) -> Tensor:
-    """float64[L, 1]: from `start` [L, 1] linearly to 1 over `steps` environment steps; `time` int64[L] have passed."""
-    if steps is None:
-        return start
-    return start + (1 - start) * (time[:, None].to(torch.float64) / steps).clamp_max(1.0)
+class Annealed(NamedTuple):
+    """An exponent float64[L, 1] that rises linearly from `start` to 1 over `steps` environment steps (None: never)."""
+
+    start: Tensor
+    steps: int | None = None
+
+    def at(self, time: Tensor) -> Tensor:
+        """float64[L, 1] after `time` int64[L] environment steps."""
+        if self.steps is None:
+            return self.start
+        return self.start + (1 - self.start) * (time[:, None].to(torch.float64) / self.steps).clamp_max(1.0)
 
 
 class LossGate:

@@ -1,4 +1,4 @@
-"""How many samples of a batch come from each phase, and at which positions."""
+"""How many samples of a batch come from each stratum (in a crystal memory, each phase), and at which positions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BatchStrata:
 
     def __init__(
         self,
-        shares: tuple[float, float, float],
+        shares: tuple[float, ...],
         split: str,
         limit: float | None = None,
         importance: Literal["phase", "memory"] = "phase",
@@ -29,7 +29,7 @@ class BatchStrata:
         """Whether one more liquid experience may change a batch, so that `refresh` is needed."""
 
     def of(self, size: int, filled: Tensor) -> Tensor:
-        """uint8[L, size], liquid first; filled float64[L, 3] counts the experiences of each phase."""
+        """uint8[L, size], in order (liquid first); filled float64[L, S] counts the experiences of each stratum."""
         if size not in self._by_size:
             self._by_size[size] = self._places(size, filled)
             self.scarce = True
@@ -64,14 +64,12 @@ class BatchStrata:
         return (place[None, :, None] >= upper[:, None, :]).sum(-1).to(torch.uint8)
 
 
-def quotas(
-    shares: tuple[float, float, float], split: str, size: int, filled: Tensor, limit: float | None = None
-) -> Tensor:
-    """Samples of liquid, glass, crystal, int64[L, 3], that sum to `size`; phases that hold nothing get none.
+def quotas(shares: tuple[float, ...], split: str, size: int, filled: Tensor, limit: float | None = None) -> Tensor:
+    """Samples of each stratum, int64[L, S], that sum to `size`; strata that hold nothing get none.
 
-    largest_remainder: shares of the present phases, scaled to sum to one and bounded by `limit` draws per experience.
-    floor: Algorithm 2, ⌊.70B⌋, ⌊.25B⌋, ⌈.05B⌉ and the rest to liquid; the share of an absent phase goes to the first
-    present one.
+    largest_remainder: shares of the present strata, scaled to sum to one and bounded by `limit` draws per experience.
+    floor: Algorithm 2, for liquid, glass and crystal: ⌊.70B⌋, ⌊.25B⌋, ⌈.05B⌉ and the rest to liquid; the share of an
+    absent phase goes to the first present one.
     """
     present = filled > 0
     if split == "floor":
@@ -102,7 +100,7 @@ def _bounded(exact: Tensor, bound: Tensor) -> Tensor:
     return exact * (size / exact.sum(-1, keepdim=True).clamp_min(1e-300))
 
 
-def _floored(shares: tuple[float, float, float], size: int, present: Tensor) -> Tensor:
+def _floored(shares: tuple[float, ...], size: int, present: Tensor) -> Tensor:
     glass, crystal = math.floor(shares[1] * size + 1e-9), math.ceil(shares[2] * size - 1e-9)
     fixed = torch.tensor([size - glass - crystal, glass, crystal], device=present.device)
     kept = fixed * present

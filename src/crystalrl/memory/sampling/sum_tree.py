@@ -120,10 +120,10 @@ class SumTree:
         """Raise the generation of slots int64[L, B], so that updates of earlier draws skip them; negative: skipped."""
         bump(self.generation, slots)
 
-    def labelled(self, slots: Tensor) -> Tensor:
-        """bool[L, B]: whether slots int64[L, B] have a label; unknown slots have none."""
+    def drawable(self, slots: Tensor) -> Tensor:
+        """bool[L, B]: whether slots int64[L, B] have a positive weight; unknown slots have none."""
         known = (slots >= 0) & (slots < self.slots)
-        return known & (self.label.gather(1, slots.clamp(0, self.slots)) != UNLABELLED)
+        return known & (self.weight.gather(1, slots.clamp(0, self.slots)) > 0)
 
     def rebuild(self) -> None:
         """Recompute all sums after `weight` and `label` were written directly."""
