@@ -23,8 +23,8 @@ from crystalrl.types import Anchor, Batch, Memory
 
 @dataclass(frozen=True)
 class ClonExParams:
-    """Settings of ClonEx-SAC; `policy` and `critic` may be one number per lane. Defaults: the authors' settings for
-    Continual World."""
+    """Settings of ClonEx-SAC; `policy` and `critic` may be one number per lane. Defaults: a configuration of
+    the authors for Continual World."""
 
     policy: PerLane = 100.0
     """Factor of the distance from the stored policy, or from the stored Q values if there is no policy."""
