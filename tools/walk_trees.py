@@ -267,8 +267,6 @@ cli/commands.py::run_command
     cli/commands.py::_demo
 """,
         contracts="""
-# what a memory anchors
-agents/base.py::Agent.acts_by
 # specs and studies as data; stored results
 study/spec.py
 study/definition.py

@@ -49,20 +49,11 @@ def bhattacharyya(mean: Tensor, log_std: Tensor, target: Tensor) -> Tensor:
 
 
 def gaussian_divergence(output: Tensor, target: Tensor) -> Tensor:
-    """KL(target ‖ output) of diagonal Gaussians, each given as mean and log σ in one tensor […, 2A]."""
-    mean, log_std = output.chunk(2, -1)
-    return gaussian_kl(mean, log_std, target)
-
-
-def gaussian_kl(mean: Tensor, log_std: Tensor, target: Tensor) -> Tensor:
-    """KL(target ‖ N(mean, σ²)) for mean and log σ [B, A] or [L, B, A]; the target has both in one tensor […, 2A].
-
-    KL = Σ log σ − log σ₀ + (σ₀² + (μ − μ₀)²) / 2σ² − ½. In this direction the policy must cover the target.
-    """
-    old_mean, old_log_std = target.chunk(2, -1)
-    precision, old_variance = _exp(-2 * log_std), _exp(2 * old_log_std)
-    terms = log_std - old_log_std + 0.5 * (old_variance + (mean - old_mean).square()) * precision - 0.5
-    return terms.sum(-1)
+    """KL(target ‖ output) = Σ log σ − log σ₀ + (σ₀² + (μ − μ₀)²) / 2σ² − ½ of diagonal Gaussians, each given as mean
+    and log σ in one tensor […, 2A]: the distance of methods that clone policies."""
+    (mean, log_std), (old_mean, old_log_std) = output.chunk(2, -1), target.chunk(2, -1)
+    spread = _exp(2 * old_log_std) + (mean - old_mean).square()
+    return (log_std - old_log_std + 0.5 * spread * _exp(-2 * log_std) - 0.5).sum(-1)
 
 
 def _exp(x: Tensor) -> Tensor:

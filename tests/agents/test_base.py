@@ -118,9 +118,10 @@ def test_outputs_are_those_of_evaluate_and_have_gradients(make) -> None:
     agent = make()
     drawn = batch_for(agent)
     outputs, evaluated = agent.outputs(drawn), agent.evaluate(drawn).output
-    assert set(outputs) == set(agent.anchors) == set(agent.parts)
+    assert set(outputs) == set(agent.parts) >= set(agent.anchors)
     for name, output in outputs.items():
-        torch.testing.assert_close(output, evaluated[name])
+        if name in agent.anchors:
+            torch.testing.assert_close(output, evaluated[name])
         (gradient,) = torch.autograd.grad(output.sum(), agent.parts[name].theta)
         assert gradient.any()
 

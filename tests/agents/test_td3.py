@@ -43,11 +43,7 @@ def test_gradients_equal_those_of_a_loop_over_samples(action_l2: float) -> None:
                 value = twin_values(agent.twins, agent.critics_target, lane, next_obs, action.clamp(-1, 1)).min()
                 target = drawn.reward[lane, i] + 0.9 * value
             q = twin_values(agent.twins, agent.critics, lane, obs, drawn.action[lane, i])
-            held = drawn.anchor["q"]
-            one = drawn.weight[lane, i] * 0.5 * (target - q).square().sum()
-            critic_loss = (
-                critic_loss + (one + held.coefficient[lane, i] * (q - held.target[lane, i]).square().sum()) / 6
-            )
+            critic_loss = critic_loss + drawn.weight[lane, i] * 0.5 * (target - q).square().sum() / 6
             raw, held = perceptron(agent.network, agent.theta[lane], obs), drawn.anchor["policy"]
             own = torch.tanh(raw)
             value = twin_values(agent.twins, agent.critics.detach(), lane, obs, own)[0]

@@ -14,7 +14,7 @@ def test_the_outputs_are_those_at_the_time_of_storing() -> None:
     first = made.memory.sample(64)
     wanted = made.agent.outputs(first)["q"].detach()
     play(made, 10, idle=0)
-    recorded = made.method.pulled(first, {"q": torch.ones(2, 64)}).anchor["q"].target
+    recorded = made.method.anchors(first, {"q": torch.ones(2, 64)})["q"].target
     torch.testing.assert_close(recorded, wanted)
     assert not torch.allclose(made.agent.outputs(first)["q"], wanted)
 
@@ -35,11 +35,6 @@ def test_with_a_reservoir_the_old_ones_are_the_reserved_ones() -> None:
         made.collect()
     drawn = made.memory.sample(40)
     assert torch.equal(made.method.in_buffer(drawn), torch.arange(40).expand(2, -1) >= 20)
-
-
-def test_a_memory_with_anchors_is_refused() -> None:
-    with pytest.raises(ValueError, match="wanted a memory without anchors, got one with anchors"):
-        trainer("der", memory="crystal")
 
 
 def test_a_window_beyond_the_memory_is_refused() -> None:

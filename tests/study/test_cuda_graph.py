@@ -14,6 +14,7 @@ from crystalrl.memory.crystal import ledger as crystal_ledger
 from crystalrl.memory.storage import pack
 from crystalrl.random import Stream
 from crystalrl.study.cuda_graph import BURN_IN, Captured
+from crystalrl.study.kinds import METHODS
 from crystalrl.study.plan import plan
 from crystalrl.study.run import Trainer
 from crystalrl.study.spec import RunSpec
@@ -86,10 +87,18 @@ def test_every_call_is_executed_once_and_recording_executes_nothing(monkeypatch:
     assert captured.graph.replays == 4
 
 
+HEADS = {"agent_params": {"multi_head": True}, "memory": "reservoir"}
+METHOD_DESIGNS = [
+    *({"method": method, **HEADS} for method in METHODS if method not in ("none", "her", "nec", "joint")),
+    *({"method": method, "suite": "reach-2", "agent": "sac", **HEADS} for method in ("agem", "si", "clonex", "recall")),
+    {"method": "joint", "suite": "nav-2"},
+    {"method": "her", "suite": "nav-2-goals"},
+    {"method": "nec", "agent": "nec"},
+]
 SUITES = [{"suite": "reach-2-hidden", "agent": "sac"}, {"suite": "reach-2", "agent": "td3"}, {"suite": "drift-2"}]
 
 
-@pytest.mark.parametrize("design", [*DESIGNS, BOOSTED, *SUITES], ids=name)
+@pytest.mark.parametrize("design", [*DESIGNS, BOOSTED, *SUITES, *METHOD_DESIGNS], ids=name)
 def test_acting_storing_and_learning_never_wait_for_the_device(design: dict[str, object]) -> None:
     (group,) = plan({"row": RunSpec(**{"suite": "nav-2-redefined", "seeds": (0, 1), **design})})
     trainer = Trainer(group, torch.device("meta"))

@@ -140,17 +140,12 @@ class Agent:
     """Parameters [L, P] of `network`."""
     streams: Streams
     anchors: Mapping[str, Shape]
-    """Outputs that can be anchored: name → shape. The first is what the agent acts by: its policy, or its values."""
+    """Outputs that can be anchored: name → shape."""
     distances: Mapping[str, Distance] = {}
-    """Distance between two values of an output, by name; squared error for those without one."""
+    """For methods that clone outputs: the distance between two values of an output, by name; squared error for those
+    without one."""
     parts: Mapping[str, Part]
     """The trained networks, under the names of their outputs: "q" and, if there is one, "policy"."""
-
-    @property
-    def acts_by(self) -> dict[str, Shape]:
-        """The output that a memory anchors, the first of `anchors`."""
-        name = next(iter(self.anchors))
-        return {name: self.anchors[name]}
 
     def act(self, obs: Tensor, epsilon: Tensor, context: Tensor | None = None) -> Tensor:
         """Exploring actions int64[L, E] or [L, E, A] for observations [L, E, …]; each is uniform with probability
@@ -181,7 +176,7 @@ class Agent:
         return gradients if method is None else method.edit_gradients(self, gradients)
 
     def outputs(self, batch: Batch) -> dict[str, Tensor]:
-        """The outputs [L, B, …] named in `anchors`, with gradients."""
+        """The outputs [L, B, …] of all parts, with gradients."""
         raise NotImplementedError
 
     def evaluate(self, batch: Batch) -> Evaluation:

@@ -28,9 +28,9 @@ from crystalrl.agents.base import (
 )
 from crystalrl.agents.critics import TwinCritics, policy_network
 from crystalrl.agents.exploration import action_size, epsilon_greedy, fixed_normals, normals
-from crystalrl.agents.pop_art import PopArt, in_units
+from crystalrl.agents.pop_art import PopArt
 from crystalrl.lanes import lanewise
-from crystalrl.losses import Penalty, anchor_losses, gaussian_distance, weighted_mean, with_penalty
+from crystalrl.losses import Penalty, anchor_losses, gaussian_distance, gaussian_divergence, weighted_mean, with_penalty
 from crystalrl.random import Streams
 from crystalrl.types import Batch, Evaluation
 
@@ -63,7 +63,7 @@ class SAC(Agent):
         lanes = len(streams.seeds)
         self.scale = PopArt(lanes, spaces.tasks, streams.device) if params.pop_art else None
         self.network, self.twins = policy_network(spaces, params, 2), TwinCritics(spaces, params, self.scale)
-        self.anchors, self.distances = {"policy": (2 * self.size,), "q": (2,)}, {"policy": gaussian_distance}
+        self.anchors, self.distances = {"policy": (2 * self.size,)}, {"policy": gaussian_divergence}
         self.theta = self.network.initial(streams).requires_grad_()
         self.critics = self.twins.initial(streams).requires_grad_()
         self.target = self.critics.detach().clone()
@@ -124,14 +124,12 @@ class SAC(Agent):
         obs = require_tensor(batch.obs)
         target = self.td_target(batch, normals(self.streams, obs, self.size)).unsqueeze(-1)
         q, policy = self.twins(self.critics, obs, batch.action, batch.context), self.policy(obs, batch.context)
-        td_error, anchors = target - q, batch.anchor
+        td_error = target - q
         if self.scale is not None:
-            unit = self.scale.unit(obs, batch.context)
-            q, td_error = q / unit.unsqueeze(-1), td_error / unit.unsqueeze(-1)
-            anchors = anchors and in_units(anchors, unit)
+            td_error = td_error / self.scale.unit(obs, batch.context).unsqueeze(-1)
         loss = weighted_mean(0.5 * td_error.square().sum(-1), batch.weight) + self._policy_loss(batch, obs, policy)
-        if anchors is not None:
-            loss = loss + anchor_losses({"q": q, "policy": policy}, anchors, self.distances)
+        if batch.anchor is not None:
+            loss = loss + anchor_losses({"policy": policy}, batch.anchor, {"policy": gaussian_distance})
         loss = with_penalty(loss, method, {"policy": self.theta, "q": self.critics})
         return loss, td_error.detach().abs().mean(-1)
 
@@ -186,7 +184,7 @@ class SAC(Agent):
         if self.scale is not None:
             unit = self.scale.unit(obs, batch.context)
             error, stake = error / unit, stake / unit
-        return Evaluation(error, output, stake)
+        return Evaluation(error, {"policy": output["policy"]}, stake)
 
     def _fixed_noise(self, obs: Tensor) -> Tensor:
         """Standard normals that depend on the number of updates alone."""

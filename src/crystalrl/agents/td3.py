@@ -22,7 +22,7 @@ from crystalrl.agents.base import (
 )
 from crystalrl.agents.critics import TwinCritics, policy_network
 from crystalrl.agents.exploration import action_size, epsilon_greedy, fixed_normals, normals
-from crystalrl.agents.pop_art import PopArt, in_units
+from crystalrl.agents.pop_art import PopArt
 from crystalrl.lanes import lanewise
 from crystalrl.losses import Penalty, anchor_loss, weighted_mean, with_penalty
 from crystalrl.random import Streams
@@ -64,7 +64,7 @@ class TD3(Agent):
         lanes = len(streams.seeds)
         self.scale = PopArt(lanes, spaces.tasks, streams.device) if params.pop_art else None
         self.network, self.twins = policy_network(spaces, params, 1), TwinCritics(spaces, params, self.scale)
-        self.anchors = {"policy": (self.size,), "q": (2,)}
+        self.anchors = {"policy": (self.size,)}
         self.theta = self.network.initial(streams).requires_grad_()
         self.critics = self.twins.initial(streams).requires_grad_()
         self.theta_target, self.critics_target = self.theta.detach().clone(), self.critics.detach().clone()
@@ -104,20 +104,14 @@ class TD3(Agent):
         return batch.reward + batch.discount * value
 
     def loss(self, batch: Batch, method: Penalty | None = None) -> tuple[Tensor, Tensor]:
-        """Loss of the critics [L]: weighted TD loss + anchor loss + the method's penalty; and the mean |TD error|
-        of the twins [L, B]."""
+        """Loss of the critics [L], weighted TD loss + the method's penalty; and the twins' mean |TD error| [L, B]."""
         obs = require_tensor(batch.obs)
         target = self.td_target(batch, normals(self.streams, obs, self.size)).unsqueeze(-1)
         q = self.twins(self.critics, obs, batch.action, batch.context)
         td_error = target - q
-        anchor = None if batch.anchor is None else batch.anchor.get("q")
         if self.scale is not None:
-            unit = self.scale.unit(obs, batch.context)
-            q, td_error = q / unit.unsqueeze(-1), td_error / unit.unsqueeze(-1)
-            anchor = anchor and in_units({"q": anchor}, unit)["q"]
+            td_error = td_error / self.scale.unit(obs, batch.context).unsqueeze(-1)
         loss = weighted_mean(0.5 * td_error.square().sum(-1), batch.weight)
-        if anchor is not None:
-            loss = loss + anchor_loss(q, anchor)
         return with_penalty(loss, method, {"q": self.critics}), td_error.detach().abs().mean(-1)
 
     def policy_loss(self, batch: Batch, method: Penalty | None = None) -> Tensor:
@@ -129,7 +123,7 @@ class TD3(Agent):
         loss = -(value if self.scale is None else value / self.scale.unit(obs, batch.context)).mean(-1)
         if self.params.action_l2:
             loss = loss + self.params.action_l2 * raw.square().mean((-1, -2))
-        if batch.anchor is not None and "policy" in batch.anchor:
+        if batch.anchor is not None:
             loss = loss + anchor_loss(action, batch.anchor["policy"])
         return with_penalty(loss, method, {"policy": self.theta})
 
@@ -179,7 +173,7 @@ class TD3(Agent):
         if self.scale is not None:
             unit = self.scale.unit(obs, batch.context)
             error, stake = error / unit, stake / unit
-        return Evaluation(error, output, stake)
+        return Evaluation(error, {"policy": output["policy"]}, stake)
 
     def _fixed_noise(self, obs: Tensor) -> Tensor:
         """Standard normals that depend on the number of updates alone."""

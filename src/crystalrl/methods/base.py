@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from crystalrl.agents.base import Agent, Part
-from crystalrl.losses import gaussian_divergence
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.random import Streams
 from crystalrl.types import Batch, GoalSpace, Memory
@@ -86,13 +85,6 @@ class Method:
     def nbytes(self) -> int:
         """Bytes that the method stores in addition to the memory: all its tensors."""
         return sum(tensor.nbytes for tensor in self.tensors().values())
-
-
-def pull_by_divergence(agent: Agent) -> None:
-    """Let Gaussian policies be pulled by the KL divergence, as cloning methods are published, and not by the distance
-    that the anchors of a memory use."""
-    if "policy" in agent.distances:
-        agent.distances = {"policy": gaussian_divergence}
 
 
 def protected_parts(agent: Agent, critics: bool) -> dict[str, Part]:

@@ -44,6 +44,8 @@ class CLEAR(Recorded):
         self.costs = {key: per_lane(key, costs[key], lanes, device, torch.float32) for key in self.outputs}
 
     def augment(self, batch: Batch) -> Batch:
-        """The batch with anchors on what is replayed."""
+        """The batch as it is; what is replayed is pulled."""
         buffer = self.in_buffer(batch)
-        return self.pulled(batch, {key: torch.where(buffer, cost, 0.0) for key, cost in self.costs.items()})
+        costs = {key: torch.where(buffer, cost, 0.0) for key, cost in self.costs.items()}
+        self.pull = (batch, self.anchors(batch, costs))
+        return batch

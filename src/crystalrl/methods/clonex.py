@@ -15,16 +15,16 @@ from torch import Tensor
 
 from crystalrl.agents.base import Agent
 from crystalrl.lanes import PerLane, lane_values, per_lane
-from crystalrl.losses import anchor_losses
 from crystalrl.methods.archive import Archive
-from crystalrl.methods.base import Method, Setup, pull_by_divergence, read_slots, refuse
+from crystalrl.methods.base import Method, Setup, read_slots, refuse
+from crystalrl.methods.recorded import empty_outputs, with_pull
 from crystalrl.types import Anchor, Batch, Memory
 
 
 @dataclass(frozen=True)
 class ClonExParams:
-    """Settings of ClonEx-SAC; `policy` and `critic` may be one number per lane. Defaults: the authors' settings for
-    Continual World."""
+    """Settings of ClonEx-SAC; `policy` and `critic` may be one number per lane. Defaults: a configuration of
+    the authors for Continual World."""
 
     policy: PerLane = 100.0
     """Factor of the distance from the stored policy, or from the stored Q values if there is no policy."""
@@ -52,11 +52,9 @@ class Cloning(Method):
     boundaries = True
 
     def __init__(self, setup: Setup, params: ClonExParams) -> None:
-        pull_by_divergence(setup.agent)
         self.params, self.archive, self.memory = params, Archive(setup, params.size), setup.memory
-        lanes, kept, device = setup.memory.lanes, self.archive.rows.shape[1], setup.agent.theta.device
-        shapes = setup.agent.anchors
-        self.targets = {key: torch.zeros(lanes, kept, *shape, device=device) for key, shape in shapes.items()}
+        lanes, device = setup.memory.lanes, setup.agent.theta.device
+        self.targets = empty_outputs(setup, self.archive.rows.shape[1])
         factors = dict(zip(setup.agent.parts, (params.policy, params.critic), strict=False))
         self.factors = {key: per_lane(key, value, lanes, device, torch.float32) for key, value in factors.items()}
 
@@ -74,19 +72,17 @@ class Cloning(Method):
         """The gradients plus those of the cloning loss."""
         if self.archive.known_empty:
             return gradients
-        loss = self.cloning_loss(agent, self.archive.sample(self.params.batch), list(gradients)).sum()
-        extra = torch.autograd.grad(loss, [agent.parts[name].theta for name in gradients])
-        return {name: g + more for (name, g), more in zip(gradients.items(), extra, strict=True)}
+        batch = self.archive.sample(self.params.batch)
+        return with_pull(agent, gradients, batch, self.anchors(batch))
 
-    def cloning_loss(self, agent: Agent, batch: Batch, names: list[str]) -> Tensor:
-        """[L]: Σ over the named outputs of factor · mean distance from the targets; 0 while there are none."""
+    def anchors(self, batch: Batch) -> dict[str, Anchor]:
+        """Targets and factors at experiences of the archive; the factors are 0 while there are none."""
         some = (self.archive.filled > 0).to(torch.float32)
         anchors = {}
-        for name in names:
-            index = batch.index[..., None].expand(-1, -1, self.targets[name].shape[-1])
-            anchors[name] = Anchor(self.targets[name].gather(1, index), (some * self.factors[name]) * batch.weight)
-        outputs = agent.outputs(batch)
-        return anchor_losses({name: outputs[name] for name in names}, anchors, agent.distances)
+        for name, target in self.targets.items():
+            index = batch.index[..., None].expand(-1, -1, target.shape[-1])
+            anchors[name] = Anchor(target.gather(1, index), (some * self.factors[name]) * batch.weight)
+        return anchors
 
     def tensors(self) -> dict[str, Tensor]:
         return self.archive.tensors() | {f"targets.{key}": target for key, target in self.targets.items()}

@@ -41,8 +41,9 @@ class DER(Recorded):
         self.beta = torch.zeros_like(self.alpha)
 
     def augment(self, batch: Batch) -> Batch:
-        """Weights 1 in the stream and β in the buffer; anchors with coefficient α in the buffer."""
+        """Weights 1 in the stream and β in the buffer, which is pulled with the factor α."""
         buffer = self.in_buffer(batch)
         weight = torch.where(buffer, self.beta * batch.weight, batch.weight)
         pull = torch.where(buffer, self.alpha, 0.0)
-        return self.pulled(replace(batch, weight=weight), dict.fromkeys(self.outputs, pull))
+        self.pull = (batch, self.anchors(batch, dict.fromkeys(self.outputs, pull)))
+        return replace(batch, weight=weight)

@@ -48,7 +48,7 @@ class Distill(Method):
         lanes, slots, device = memory.lanes, memory.capacity, agent.theta.device
         self.memory = memory
         self.coefficient = per_lane("coefficient", params.coefficient, lanes, device, torch.float32)
-        self.outputs = {key: torch.zeros(lanes, slots, *shape, device=device) for key, shape in agent.acts_by.items()}
+        self.outputs = {key: torch.zeros(lanes, slots, *shape, device=device) for key, shape in agent.anchors.items()}
         self.held = torch.zeros(lanes, slots + 1, device=device)
         """float32[L, N + 1]: 1 for slots with stored outputs; the last column is spare, for steps not stored."""
 

@@ -2,7 +2,7 @@
 
 Every task has a head. Pop-Art keeps the targets of all tasks at one scale, so that tasks with large returns do not
 dominate the others. When a task ends, the policy at its stored experiences is kept; replaying them pulls the policy
-towards it, by coefficient · KL divergence (without a policy: the squared distance of the normalised Q values).
+towards it, with the anchor loss of the agent (without a policy: of the normalised Q values).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from crystalrl.agents import DQN, SAC, TD3
 from crystalrl.agents.base import Agent, require_tensor
 from crystalrl.agents.exploration import fixed_normals
 from crystalrl.lanes import PerLane
-from crystalrl.methods.base import Setup, pull_by_divergence, refuse
+from crystalrl.methods.base import Setup, refuse
 from crystalrl.methods.distill import Distill, DistillParams
 from crystalrl.methods.popart import PopArt
 from crystalrl.types import Batch, Memory
@@ -48,7 +48,6 @@ class RECALL(Distill):
         refuse("recall", agent.parts["q"].network.heads == 1, "multi_head = true, for several tasks", "one head")
         refuse("recall", agent.parts["q"].network.dueling, "dueling = false", "true")
         super().__init__(setup, params)
-        pull_by_divergence(agent)
         policy = next(iter(agent.parts))
         self.outputs = {policy: self.outputs[policy]}
         self.agent, self.popart = agent, PopArt(agent.parts["q"], setup.memory.lanes, params.rate)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from crystalrl.methods.base import Method, Setup, pull_by_divergence, read_slots, refuse
+from crystalrl.agents.base import Agent
+from crystalrl.losses import anchor_losses
+from crystalrl.methods.base import Method, Setup, read_slots
 from crystalrl.types import Anchor, Batch
 
 
@@ -20,14 +21,13 @@ class Recorded(Method):
     """
 
     def __init__(self, setup: Setup, window: float) -> None:
-        refuse(type(self).__name__, setup.memory.anchors is not None, "a memory without anchors", "one with anchors")
         if not 0 <= window <= 1:
             raise ValueError(f"window: wanted a number in [0, 1], got {window}")
         lanes, slots, device = setup.memory.lanes, setup.memory.capacity, setup.agent.theta.device
         self.agent, self.memory, self.window = setup.agent, setup.memory, round(window * slots)
-        pull_by_divergence(setup.agent)
-        shapes = setup.agent.anchors
-        self.outputs = {key: torch.zeros(lanes, slots + 1, *shape, device=device) for key, shape in shapes.items()}
+        self.outputs = empty_outputs(setup, slots + 1)
+        self.pull: tuple[Batch, dict[str, Anchor]] | None = None
+        """The batch that is learnt from, and its anchors."""
         self.arrival = torch.zeros(lanes, slots + 1, dtype=torch.int64, device=device)
         self.count = torch.zeros(lanes, 1, dtype=torch.int64, device=device)
         """int64[L, 1]: experiences stored so far."""
@@ -47,15 +47,37 @@ class Recorded(Method):
         """bool[L, B]: the samples that are no longer among the newest."""
         return self.count - self.arrival.gather(1, batch.index) > self.window
 
-    def pulled(self, batch: Batch, coefficients: Mapping[str, Tensor]) -> Batch:
-        """The batch with anchors to the recorded outputs, with coefficients [L, B] by output."""
+    def anchors(self, batch: Batch, coefficients: Mapping[str, Tensor]) -> dict[str, Anchor]:
+        """Anchors to the recorded outputs, with coefficients [L, B] by output."""
         anchors = {}
         for key, coefficient in coefficients.items():
             recorded = self.outputs[key]
             index = batch.index[..., None].expand(-1, -1, recorded.shape[-1])
             anchors[key] = Anchor(recorded.gather(1, index), coefficient)
-        return replace(batch, anchor=anchors)
+        return anchors
+
+    def edit_gradients(self, agent: Agent, gradients: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The gradients plus those of the pull towards the recorded outputs."""
+        return gradients if self.pull is None else with_pull(agent, gradients, *self.pull)
 
     def tensors(self) -> dict[str, Tensor]:
         own = {f"outputs.{key}": recorded for key, recorded in self.outputs.items()}
         return {**own, "arrival": self.arrival, "count": self.count}
+
+
+@torch.no_grad()
+def empty_outputs(setup: Setup, count: int) -> dict[str, Tensor]:
+    """Zeros [L, count, …] of the shape of every output of the agent."""
+    none = torch.zeros(setup.memory.lanes, 1, dtype=torch.int64, device=setup.memory.device)
+    outputs = setup.agent.outputs(read_slots(setup.memory, none))
+    return {key: output.new_zeros(len(output), count, *output.shape[2:]) for key, output in outputs.items()}
+
+
+def with_pull(
+    agent: Agent, gradients: dict[str, Tensor], batch: Batch, anchors: Mapping[str, Anchor]
+) -> dict[str, Tensor]:
+    """The gradients of some parts plus those of coefficient · distance of their outputs from the anchors."""
+    outputs = agent.outputs(batch)
+    loss = anchor_losses(outputs, {name: anchors[name] for name in gradients}, agent.distances)
+    extra = torch.autograd.grad(loss.sum(), [agent.parts[name].theta for name in gradients])
+    return {name: g + more for (name, g), more in zip(gradients.items(), extra, strict=True)}

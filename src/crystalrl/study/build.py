@@ -77,4 +77,4 @@ def make_memory(spec: RunSpec, suite: Suite, agent: Agent, values: Values) -> Re
     }
     if suite.stack is not None:
         storage |= {"stack": suite.stack, "deliver": agent.theta.device}
-    return MEMORIES[spec.memory].build(spec.capacity, spec.preset, values, storage, agent.acts_by)
+    return MEMORIES[spec.memory].build(spec.capacity, spec.preset, values, storage, agent.anchors)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crystalrl.study.contents import Contents
-from crystalrl.study.plan import Group
 from crystalrl.study.events import Consolidated
+from crystalrl.study.plan import Group
 
 WIDEST = 32
 """Numbers of an observation that are stored; longer ones are projected to so many."""
