@@ -109,8 +109,7 @@ def make_memory(args: Args, env: gym.Env, params: CrystalParams | None) -> Any:
     kinds = {"uniform": UniformMemory, "prioritized": PrioritizedMemory, "crystal": CrystalMemory}
     options = {"obs": env.observation_space.shape, "action": env.action_space.shape, "gamma": args.gamma}
     if args.memory == "crystal":
-        anchor = {"policy": (2 * env.action_space.shape[0],)}
-        options |= {"params": params or CrystalParams(), "anchor": anchor}
+        options |= {"params": params or CrystalParams(), "anchor": {"policy": (2 * env.action_space.shape[0],)}}
     return kinds[args.memory](args.capacity, seed=args.seed, **options)
 
 

@@ -83,8 +83,8 @@ def test_results_without_the_memory_table_are_reported_without_its_numbers(folde
     page = written(folder)
     assert "phases" not in charts(page)
     assert "phases and bytes are not recorded" in page
-    (performance,) = [line for line in lines(page) if line[:1] == ["anchored"] and len(line) == 6 and "–" in line]
-    assert performance[-2:] == ["–", "3"]  # AP per megabyte
+    (performance,) = [line for line in lines(page) if line[:1] == ["anchored"] and len(line) == 7 and "–" in line]
+    assert performance[-3:] == ["–", "–", "3"]  # megabytes, AP per megabyte
 
 
 def test_a_damaged_part_is_named_and_the_rest_is_shown(folder: Path) -> None:

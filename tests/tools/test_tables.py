@@ -19,9 +19,10 @@ def test_every_table_is_on_a_page() -> None:
 
 
 def test_a_method_that_was_not_measured_is_a_dash() -> None:
-    stored = load_results(ROOT / "results/minatar-5")
+    stored = [load_results(ROOT / "results" / study) for study in ("default/redefined", "minatar-5")]
     assert entry(stored, "no such row") == "–"
-    assert entry(stored, "reservoir").startswith("0.04 [0.03")
+    assert entry(stored, "reservoir").startswith("0.52 [0.47")  # of the first study
+    assert entry(stored, "anchored") == entry(stored[1:], "anchored") != "–"
 
 
 def test_a_table_has_a_head_and_its_rows() -> None:
