@@ -53,7 +53,8 @@ def execute(path: Path, folder: Path) -> Any:
     """The notebook of a file with its outputs; it runs in the folder."""
     made = notebook(path.read_text())
     client = NotebookClient(made, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
-    search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # `crystalrl` is the one beside this Python
+    # `crystalrl` is the one beside this Python
+    search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     client.execute(env={**os.environ, **PLAIN, "PATH": search})
     for cell in made.cells:
         cell.metadata.pop("execution", None)  # times, which differ in every run
