@@ -172,7 +172,12 @@ def interpreters() -> dict[str, str]:
     given = os.environ.get("CRYSTALRL_PYTHONS", "").split(os.pathsep)
     found = {name: shutil.which(f"python{name}") for name in PYTHONS}
     found |= {name: path for path in given for name in PYTHONS if name in Path(path).name or f"/{name}" in path}
-    return {name: path for name, path in found.items() if path}
+    return {name: path for name, path in found.items() if path and _runs(path)}
+
+
+def _runs(program: str) -> bool:
+    """Whether it is a Python, and not only a link to one that is not there."""
+    return subprocess.run([program, "--version"], capture_output=True, check=False).returncode == 0
 
 
 @pytest.mark.slow
