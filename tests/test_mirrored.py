@@ -45,7 +45,7 @@ CROSSING = {
 
 def mirrored(module: Path) -> list[str]:
     """Where the tests of a module may be: `a/b.py` → `a/test_b.py`; the tests of `a/__init__.py` are `test_a.py`,
-    beside the folder or in it."""
+    next to the folder or in it."""
     here = module.relative_to(PACKAGE)
     if module.stem != "__init__":
         return [(here.parent / f"test_{module.stem.strip('_')}.py").as_posix()]

@@ -1,7 +1,5 @@
 """The walks that `walks.py` measures, with their goals and contracts."""
 
-from __future__ import annotations
-
 from tools.reading import Walk
 
 CONSOLIDATION = """

@@ -133,7 +133,7 @@ class Memory(Protocol):
 
     def consolidate(self, evaluate: Evaluate) -> Any: ...
     def inspected(self, lane: int, most: int) -> dict[str, Any]:
-        """At most so many stored experiences of a lane with their states, evenly spaced over the slots: as
+        """At most this many stored experiences of a lane with their states, evenly spaced over the slots: as
         `CrystalMemory.experiences`, and `anchors` by name. Empty for memories whose experiences have no state.
         """
 

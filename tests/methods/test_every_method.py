@@ -22,7 +22,7 @@ AGENTS = ["dqn", *(pytest.param(agent, marks=pytest.mark.slow) for agent in ("ra
 def half_done(method: str, agent: str, seeds: tuple[int, ...] = (0, 1)) -> Trainer:
     """One task, and the beginning of the next."""
     if (method, agent) in REFUSED:
-        pytest.skip("refused")
+        pytest.skip(f"{method} refuses {agent}; its own tests say why")
     made = trainer(method, agent, seeds)
     practise(made, 0, steps=8)
     made.begin(1)

@@ -1,6 +1,5 @@
 """Results on disk: complete or absent, continued, never mixed or duplicated."""
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from pyarrow import parquet
 from crystalrl.memory.crystal.report import NAMES
 from crystalrl.study.definition import Table
 from crystalrl.study.spec import RunSpec
-from crystalrl.study.store import TABLES, Store, as_parquet, note_versions, read
+from crystalrl.study.store import TABLES, Store, as_parquet, read
 from crystalrl.study.table_files import packed, write_part
 from tests.made_up_results import assert_same, columns
 
@@ -169,13 +168,6 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("…")
     with pytest.raises(ValueError, match=r"^out: .* other files"):
         Store(tmp_path, TABLE.to_toml())
-
-
-def test_all_machines_that_took_part_are_recorded(tmp_path: Path) -> None:
-    path = tmp_path / "versions.json"
-    for device in ("cuda (A)", "cpu (B)", "cuda (A)"):
-        note_versions(path, {"torch": "2.0", "device": device})
-    assert json.loads(path.read_text()) == {"torch": "2.0", "device": "cuda (A) and cpu (B)"}
 
 
 def test_unreadable_parts_can_be_left_out_and_named(both: Path) -> None:

@@ -101,7 +101,7 @@ class Shown:
     """What to write: options of the commands that show results."""
 
     out: Path = Path("")
-    """File to write, or folder for csv, png and svg; empty: beside the results."""
+    """File to write, or folder for csv, png and svg; empty: in the folder of results."""
     format: Format = "html"
     """html: a page; md, tex: tables; csv: data of all charts and tables; png, svg: all charts."""
     charts: str = ""

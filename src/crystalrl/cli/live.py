@@ -28,7 +28,7 @@ def serve(render: Render, folders: Sequence[Path], console: Console) -> None:
 
 
 def server(render: Render, folders: Sequence[Path], pause: float = PAUSE) -> ThreadingHTTPServer:
-    """A server on a free port. The page is rendered anew for each request."""
+    """A server on a free port. The page is rendered again for each request."""
     made = ThreadingHTTPServer((HOST, 0), partial(Handler, render, lambda: changes(folders, pause)))
     made.daemon_threads = True
     return made

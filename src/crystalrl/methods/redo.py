@@ -1,6 +1,6 @@
 """ReDo (Sokar et al. 2023): hidden units that have become dormant are recycled, so that the network stays plastic.
 
-A unit's score is its mean activation over a batch divided by the mean of its layer. Every so many updates, units with a
+A unit's score is its mean activation over a batch divided by the mean of its layer. At fixed intervals, units with a
 score ≤ τ get new incoming weights, outgoing weights 0, and no momentum. It protects nothing: it is the reference for
 plasticity.
 """

@@ -24,7 +24,7 @@ from crystalrl.theory.covering import covering, value_error_bound
 
 HINT = "pip install 'crystalrl[inspect]'"
 MOST = 2000
-"""Experiences on a map: t-SNE and UMAP take seconds for so many."""
+"""Experiences on a map: t-SNE and UMAP take seconds for this many."""
 FRAMES = 300
 """Experiences on a map whose observation can be seen as a frame; every further one would make the page larger."""
 COLOURS = ("phase", "task", "c", "interference", "change of c", "utility", "TD error", "reward", "age")

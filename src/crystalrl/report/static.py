@@ -194,7 +194,7 @@ def _flow(axis: Any, chart: Chart, data: Mapping[str, Any]) -> None:
 
 
 def _legend(figure: Any, axis: Any) -> None:
-    """Beside the panels, so that it covers no data."""
+    """Next to the panels, so that it covers no data."""
     handles, labels = axis.get_legend_handles_labels()
     if handles:
         figure.legend(handles, labels, fontsize=7, loc="outside right upper", frameon=False)

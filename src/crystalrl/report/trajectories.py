@@ -21,7 +21,7 @@ Columns = Mapping[str, NDArray[Any]]
 
 
 def trajectories(one: Inspected) -> Chart:
-    """c of single experiences over time, beside the mean ± standard deviation of the law with their own rates."""
+    """c of single experiences over time, with the mean ± standard deviation of the law with their own rates."""
     parts: list[Mapping[str, Any]] = []
     for life in _longest(one):
         panel = f"experience {int(life['number'][0]):,}"

@@ -13,7 +13,7 @@ from crystalrl.study.events import Consolidated
 from crystalrl.study.plan import Group
 
 WIDEST = 32
-"""Numbers of an observation that are stored; longer ones are projected to so many."""
+"""Numbers of an observation that are stored; longer ones are projected to this many."""
 Rows = Mapping[str, NDArray[Any]]
 
 

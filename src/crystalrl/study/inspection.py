@@ -125,7 +125,7 @@ def _warnings(memory: Arrays, params: CrystalParams) -> tuple[str, ...]:
 
 
 def inspect_memory(path: str | Path, lane: int = 0, most: int = MOST) -> Inspected:
-    """The contents of a memory's file: at most so many experiences, evenly spaced over the slots."""
+    """The contents of a memory's file: at most this many experiences, evenly spaced over the slots."""
     path = Path(path)
     memory = load_memory(path)
     if not 0 <= lane < memory.lanes:

@@ -1,4 +1,4 @@
-"""Where, when and how long each run was computed: one small file per run, `runs/KEY.json`, beside the tables.
+"""Where, when and how long each run was computed: one small file per run, `runs/KEY.json`, in the folder of results.
 
 It holds what must not change the tables: an interrupted run stores the same tables as an uninterrupted one, but another
 time. Results that were stored before these files existed have none.
@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from crystalrl.study.plan import Group
-from crystalrl.study.store import versions
 from crystalrl.study.table_files import write_whole
+from crystalrl.study.versions import versions
 
 FIELDS = ("key", "cell", "method", "seed", "learners", "steps", "seconds", "finished", "device", "machine", "commit")
 """Of every learner: its run, the learners in that run, environment steps per learner, wall-clock seconds of the run."""

@@ -20,24 +20,19 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from crystalrl._version import __version__
 from crystalrl.memory.crystal.report import NAMES
 from crystalrl.study.schema import ALL, TABLES
 from crystalrl.study.spec import read_toml
 from crystalrl.study.table_files import SUFFIXES, Arrays, has_parquet, packed, read_part, same, write_part, write_whole
+from crystalrl.study.versions import note_versions, versions
 
-ENVIRONMENTS = ("gymnasium", "mujoco", "metaworld", "ale-py", "minatar")
-"""Packages of environments whose versions are noted, if they are installed."""
 Columns = Mapping[str, Any]
 Failed = dict[str, Any]
 """A learner that failed: {cell, seed, what}."""
@@ -73,7 +68,7 @@ class Store:
             )
 
     def remove_if_new(self) -> None:
-        """Remove the spec if this object wrote it and nothing is stored beside it, and the folders made for it."""
+        """Remove the spec if this object wrote it and nothing else is stored there, and the folders made for it."""
         if not (self.new and [path.name for path in self.folder.glob("*")] == ["spec.toml"]):
             return
         (self.folder / "spec.toml").unlink()
@@ -266,33 +261,6 @@ def _read(table: str, path: Path) -> Arrays:
 
 def _column(columns: Columns, name: str) -> Any:
     return columns[name] if name in columns else np.full(len(columns["cell"]), np.nan, np.float32)
-
-
-def versions(device: str) -> dict[str, str]:
-    """Versions and device that computed the results."""
-    here = device.startswith("cuda") and torch.cuda.is_available()  # the GPUs of a Ray cluster may be on other machines
-    name = torch.cuda.get_device_name() if here else platform.processor() or platform.machine()
-    return {
-        "crystalrl": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "device": f"{device} ({name})",
-        **{package: metadata.version(package) for package in ENVIRONMENTS if _is_there(package)},
-    }
-
-
-def _is_there(package: str) -> bool:
-    return any(True for _ in metadata.distributions(name=package))
-
-
-def note_versions(path: Path, now: Mapping[str, str]) -> None:
-    """Add these versions to the file: runs of one study may come from several machines."""
-    before = json.loads(path.read_text()) if path.exists() else {}
-    noted = {name: [seen for seen in before.get(name, "").split(" and ") if seen] for name in now}
-    every = {name: " and ".join(dict.fromkeys([*noted[name], value])) for name, value in now.items()}
-    if every != before:
-        write_whole(path, (json.dumps(every, indent=1) + "\n").encode())
 
 
 def _differences(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -237,7 +237,7 @@ class CrystalMemory(StoredCrystals):
     def experiences(self, phase: str | None = None, lane: int = 0, most: int | None = None) -> dict[str, Any]:
         """The stored experiences of a lane, of one phase or all: obs, action, reward, next_obs, discount, terminated,
         truncated, context, c, utility, error, interference, phase, number (order of arrival) and index (slot), one row
-        per experience. most: at most so many, evenly spaced over the slots.
+        per experience. most: largest number, evenly spaced over the slots.
         """
         return contents(self.ledger, self.arena, phase, lane, most)
 
