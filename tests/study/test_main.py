@@ -72,6 +72,27 @@ def test_a_study_needs_only_torch_and_numpy_and_its_parts_combine_with_those_of_
             np.testing.assert_array_equal(joined[name], here[name])
 
 
+def test_only_the_packages_of_the_chosen_tables_are_needed(study: Path, tmp_path: Path) -> None:
+    two = study.read_text().replace("[defaults]", "[tables.one.defaults]").replace("[rows", "[tables.one.rows")
+    two = two.replace("tuning_seeds", "tables.one.tuning_seeds")
+    study.write_text(two + '[tables.two.rows.plain]\nsuite = "gym:CartPole-v1"\nsteps = 160\n')
+    arguments = [str(study), "--out", str(tmp_path / "out"), "--device", "cpu"]
+    all_tables = WITHOUT.format(names=MISSING, arguments=arguments)
+    refused = subprocess.run([sys.executable, "-c", all_tables], capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "pip install gymnasium" in refused.stderr
+    script = WITHOUT.format(names=MISSING, arguments=[*arguments, "--tables", "one", "--minutes", "-1"])
+    chosen = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "2 runs are left" in chosen.stderr
+
+
+def test_the_list_of_studies_needs_none_of_their_packages() -> None:
+    script = WITHOUT.format(names=("gymnasium",), arguments=[]).replace("crystalrl.study.__main__", "crystalrl.cli")
+    listed = subprocess.run([sys.executable, "-c", script.replace("main([])", "main(['list'])")], capture_output=True)
+    assert listed.returncode == 0, listed.stderr.decode()
+    assert b"one-halfcheetah" in listed.stdout
+
+
 def test_processes_share_a_study_and_run_nothing_twice(
     study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,7 +21,7 @@ from crystalrl.cli.terminal import show_forecast, show_tuning
 from crystalrl.cli.training import continued_by, run_tables
 from crystalrl.report.export import Format
 from crystalrl.study import registry
-from crystalrl.study.definition import Table, load_study, pick, study_names, table_from
+from crystalrl.study.definition import Table, load_study, study_names, study_values, table_from
 from crystalrl.study.execution import Execution, best_device
 from crystalrl.study.kinds import METHODS
 from crystalrl.study.spec import RunFields, RunSpec, read_toml
@@ -210,7 +210,7 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
             run_tables({out: Table("", {spec.preset or name: spec})}, execution, console)
         case Study(name, tables, out, tuned, dry_run, measure, execution):
             folder = out if out.name else Path("runs") / (Path(name).stem if name.endswith(".toml") else name)
-            picked = pick(load_study(name), tables)
+            picked = load_study(name, tables)
             best = {key: with_best(table, tuned / key) if tuned.name else table for key, table in picked.items()}
             found = {folder / key: table for key, table in best.items()}
             if dry_run:
@@ -248,7 +248,7 @@ def _searches(file: Path, tables: str, out: Path) -> dict[Path, Search]:
     if file.suffix == ".toml" and not (file.is_file() and "tables" in read_toml(file)):
         return {out if out.name else Path("runs") / file.stem: load_search(file)}
     folder = out if out.name else Path("runs") / f"tune-{file.stem}"
-    return {folder / key: search for key, search in pick(study_searches(str(file)), tables).items()}
+    return {folder / key: search for key, search in study_searches(str(file), tables).items()}
 
 
 def _own_tasks(given: RunFields, tasks: Path) -> dict[str, Any]:
@@ -264,16 +264,16 @@ def _list(console: Console) -> None:
     sections["suites"] = {**sections["suites"], "--tasks FILE": "your own environments; `crystalrl check-tasks FILE`"}
     sections["methods (whether they need task boundaries)"] = {n: f"{e.about} ({e.told})" for n, e in METHODS.items()}
     sections["presets of the crystal memory"] = registry.presets()
-    sections["studies"] = {name: _about(load_study(name)) for name in study_names()}
+    sections["studies"] = {name: _about(study_values(name)) for name in study_names()}
     for title, entries in sections.items():
         console.print(f"[bold]{title}[/bold]")
         for name, about in entries.items():
             console.print(f"  {name:18} {about}", highlight=False, soft_wrap=True)
 
 
-def _about(tables: Mapping[str, Table]) -> str:
-    """A study in one line: its title, or the names of its tables."""
-    return tables[""].title if "" in tables else f"tables {', '.join(tables)}"
+def _about(tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """A study in one line: its title, or the names of its tables. Nothing is built: it may need other packages."""
+    return str(tables[""].get("title", "")) if "" in tables else f"tables {', '.join(tables)}"
 
 
 def _demo(out: Path, console: Console) -> None:

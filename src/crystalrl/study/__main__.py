@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from crystalrl.study.definition import Table, load_study, pick
+from crystalrl.study.definition import Table, load_study
 from crystalrl.study.events import Scored
 from crystalrl.study.execution import best_device, execute, pending, prepare
 from crystalrl.study.plan import Group, plan
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
     given = _parser().parse_args(arguments)
     try:
-        tables = pick(load_study(given.name), given.tables)
+        tables = load_study(given.name, given.tables)
         if given.steps:
             tables = {key: _shorter(table, given.steps) for key, table in tables.items()}
         stop = time.monotonic() + 60 * given.minutes

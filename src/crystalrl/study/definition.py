@@ -174,9 +174,12 @@ def _inherited(rows: Mapping[str, Any], name: str, heirs: tuple[str, ...] = ()) 
     return {**base, **own, **{section: settings for section, settings in merged.items() if settings}}
 
 
-def load_study(name: str) -> dict[str, Table]:
-    """The tables of a study file or of a built-in study; the key is "" for a file with a single table."""
-    return {key: table_from(values) for key, values in study_values(name).items()}
+def load_study(name: str, tables: str = "") -> dict[str, Table]:
+    """The tables of a study file or of a built-in study; the key is "" for a file with a single table.
+
+    `tables`: see `pick`. Only what these tables need has to be installed.
+    """
+    return {key: table_from(values) for key, values in pick(study_values(name), tables).items()}
 
 
 def study_values(name: str) -> dict[str, dict[str, Any]]:

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from crystalrl.study.analysis import measure
-from crystalrl.study.definition import Table, study_values, table_from
+from crystalrl.study.definition import Table, pick, study_values, table_from
 from crystalrl.study.events import Scored
 from crystalrl.study.plan import plan, stage_tasks
 from crystalrl.study.run import run
@@ -99,10 +99,10 @@ def _search(table: Table, spaces: Mapping[str, Any], trials: int | None, at_once
     return Search(table, spaces, 20 if trials is None else trials, AT_ONCE if at_once is None else at_once)
 
 
-def study_searches(name: str) -> dict[str, Search]:
-    """The searches of a study, by table: the rows that have one, on the table's tuning seeds."""
+def study_searches(name: str, tables: str = "") -> dict[str, Search]:
+    """The searches of a study, by table: the rows that have one, on the table's tuning seeds. `tables`: see `pick`."""
     found = {}
-    for key, values in study_values(name).items():
+    for key, values in pick(study_values(name), tables).items():
         spaces = {row: _flat(row, given) for row, given in values.get("search", {}).items()}
         table = table_from(values)
         for row in spaces:
