@@ -20,6 +20,7 @@ CROSSING = {
     "memory/crystal/test_lanes.py": "a lane among others is that seed alone",
     "memory/crystal/test_limits.py": "where a crystal memory must be something simpler",
     "memory/crystal/test_machines.py": "random operations on a crystal memory and on its twin",
+    "memory/crystal/test_reward_scale.py": "the unit of rewards does not matter to a crystal memory",
     "memory/crystal/test_plans.py": "planning changes nothing, applying skips what was rewritten",
     "memory/storage/test_damaged_files.py": "damaged files and files of other memories are refused",
     "memory/storage/test_failed_saves.py": "a save that fails or is killed leaves the file of before",
