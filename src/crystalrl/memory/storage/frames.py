@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from crystalrl.backends import backend_for
-from crystalrl.memory.storage.heap import BLOCK, Heap, blocks_of
+from crystalrl.memory.storage.heap import Heap
 from crystalrl.memory.storage.spec import StorageSpec
 
 BLANK = 0
@@ -69,7 +69,7 @@ class FramePool:
     def __init__(self, size: int, steps: tuple[int, int]) -> None:
         self.size, self.steps = size, steps
         self.loops = backend_for(torch.device("cpu")).frames
-        self.heap = Heap(0)
+        self.heap = Heap(size)
         self.table = np.zeros((1, 4), np.int32)
         self.used = 1
         """All numbers in use are below this one."""
@@ -97,13 +97,13 @@ class FramePool:
 
     def missing(self, frames: int) -> int:
         """Bytes that `reserve(frames)` would allocate."""
-        return self.heap.missing(frames * blocks_of(self.size)) + self._more(frames) * int(self.table.strides[0])
+        return self.heap.missing(frames * self.heap.needed(self.size)) + self._more(frames) * int(self.table.strides[0])
 
     def reserve(self, frames: int) -> None:
         """Make sure that this many frames can be added next, whatever they show."""
         if more := self._more(frames):
             self.table.resize((len(self.table) + more, 4), refcheck=False)
-        self.heap.reserve(frames * blocks_of(self.size))
+        self.heap.reserve(frames * self.heap.needed(self.size))
 
     def add(self, frame: Frame, base: int = BLANK) -> int:
         """Store a frame, relative to `base` where that saves enough; returns its number, with one reference more. It
@@ -170,7 +170,7 @@ class FramePool:
         numbers = np.union1d(numbers, source.table[numbers, BASE])
         codes, length = source._codes(numbers), source.table[numbers, LENGTH]
         self.table.resize((max(len(self.table), source.used), 4), refcheck=False)
-        self.heap.reserve(int((-(-length // BLOCK)).sum()))
+        self.heap.reserve(int(self.heap.needed(length).sum()))
         for number, code in zip(numbers.tolist(), np.split(codes, np.cumsum(length)[:-1]), strict=True):
             if self.table[number, LENGTH]:
                 self.heap.drop(*self.table[number, :BASE].tolist())

@@ -6,21 +6,18 @@ A block that is freed fits every later string, so memory is never fragmented and
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 BLOCK = 128
-"""Bytes of a block. Half of a block per string is wasted, and four bytes per block name the next one."""
+"""Bytes of a block, if strings may be longer. Half of a block per string is wasted, and four bytes per block name the
+next one."""
 GROWTH = 1 / 32
 """Smallest part of what is allocated that is added when all blocks are in use."""
 BATCH = 1024
 """Strings that are copied at once when a heap is read or filled whole."""
-
-
-def blocks_of(length: int) -> int:
-    """Blocks of a string of this many bytes."""
-    return -(-length // BLOCK)
 
 
 class Heap:
@@ -31,9 +28,11 @@ class Heap:
     them must not outlive the next `reserve`.
     """
 
-    def __init__(self, blocks: int) -> None:
-        self.blocks = np.empty((blocks, BLOCK), np.uint8)
-        self.following = np.zeros(blocks, np.int32)
+    def __init__(self, longest: int = BLOCK) -> None:
+        self.width = min(longest, BLOCK)
+        """Bytes of a block."""
+        self.blocks = np.empty((0, self.width), np.uint8)
+        self.following = np.zeros(0, np.int32)
         self.used = 0
         """All blocks in use are below this one."""
         self.free = 0
@@ -44,13 +43,17 @@ class Heap:
     def nbytes(self) -> int:
         return self.blocks.nbytes + self.following.nbytes
 
+    def needed(self, length: Any) -> Any:
+        """Blocks of a string of this many bytes, or of several."""
+        return -(-length // self.width)
+
     def room(self) -> int:
         """Blocks that can be used before the heap must grow."""
         return len(self.blocks) - self.used + self.free
 
     def missing(self, blocks: int) -> int:
         """Bytes that `reserve(blocks)` would allocate."""
-        return self._more(blocks) * (BLOCK + self.following.itemsize)
+        return self._more(blocks) * (self.width + self.following.itemsize)
 
     def _more(self, blocks: int) -> int:
         short = blocks - self.room()
@@ -61,15 +64,15 @@ class Heap:
         if more := self._more(blocks):
             size = len(self.blocks) + more
             self.following.resize(size, refcheck=False)
-            self.blocks.resize((size, BLOCK), refcheck=False)
+            self.blocks.resize((size, self.width), refcheck=False)
 
     def put(self, string: NDArray[np.uint8]) -> int:
         """Store a string, for which there must be room; returns its first block."""
-        chain = [self._new() for _ in range(blocks_of(len(string)))]
-        whole = len(string) // BLOCK
-        self.blocks[chain[:whole]] = string[: whole * BLOCK].reshape(whole, BLOCK)
-        if rest := len(string) - whole * BLOCK:
-            self.blocks[chain[-1], :rest] = string[whole * BLOCK :]
+        chain = [self._new() for _ in range(self.needed(len(string)))]
+        whole = len(string) // self.width
+        self.blocks[chain[:whole]] = string[: whole * self.width].reshape(whole, self.width)
+        if rest := len(string) - whole * self.width:
+            self.blocks[chain[-1], :rest] = string[whole * self.width :]
         self.following[chain[:-1]] = chain[1:]
         return chain[0]
 
@@ -83,7 +86,7 @@ class Heap:
 
     def drop(self, first: int, length: int) -> None:
         """Free the blocks of a string."""
-        count, last = blocks_of(length), first
+        count, last = self.needed(length), first
         for _ in range(count - 1):
             last = int(self.following[last])
         self.following[last] = self._head
@@ -97,11 +100,11 @@ class Heap:
         """Copies of strings, one after another; length 0 stands for no string."""
         parts = [np.empty(0, np.uint8)]
         for some in _batches(len(first)):
-            padded, inside = _padded(length[some])
-            at, blocks = first[some].copy(), inside[:, ::BLOCK]
+            padded, inside = self._padded(length[some])
+            at, blocks = first[some].copy(), inside[:, :: self.width]
             for place in range(blocks.shape[1]):
                 here = blocks[:, place]
-                padded[here, place * BLOCK : (place + 1) * BLOCK] = self.blocks[at[here]]
+                padded[here, place * self.width : (place + 1) * self.width] = self.blocks[at[here]]
                 at[here] = self.following[at[here]]
             parts.append(padded[inside])
         return np.concatenate(parts)
@@ -109,26 +112,25 @@ class Heap:
     def fill(self, strings: NDArray[np.uint8], length: NDArray[np.int32]) -> NDArray[np.int32]:
         """Hold these strings, which follow each other, and nothing else; returns the first block of each."""
         self.clear()
-        blocks = -(-length // BLOCK)
+        blocks: NDArray[np.int32] = self.needed(length)
         first = np.cumsum(blocks) - blocks
         ends = np.cumsum(length, dtype=np.int64)
         self.reserve(int(blocks.sum()))
         for some in _batches(len(length)):
-            padded, inside = _padded(length[some])
+            padded, inside = self._padded(length[some])
             begin = int(ends[some][0]) - int(length[some][0])
             padded[inside] = strings[begin : int(ends[some][-1])]
-            content = padded.reshape(len(padded), -1, BLOCK)[inside[:, ::BLOCK]]
+            content = padded.reshape(len(padded), -1, self.width)[inside[:, :: self.width]]
             self.blocks[self.used : self.used + len(content)] = content
             self.used += len(content)
         self.following[: self.used] = np.arange(1, self.used + 1)
         return first.astype(np.int32)
 
+    def _padded(self, length: NDArray[np.int32]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """Room [M, P] for strings padded to a whole number of blocks, and where their bytes are."""
+        width = self.needed(int(length.max(initial=0))) * self.width
+        return np.zeros((len(length), width), np.uint8), np.arange(width) < length[:, None]
+
 
 def _batches(count: int) -> Iterator[slice]:
     return (slice(begin, min(begin + BATCH, count)) for begin in range(0, count, BATCH))
-
-
-def _padded(length: NDArray[np.int32]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Room [M, P] for strings padded to a whole number of blocks, and where their bytes are."""
-    width = blocks_of(int(length.max(initial=0))) * BLOCK
-    return np.zeros((len(length), width), np.uint8), np.arange(width) < length[:, None]
