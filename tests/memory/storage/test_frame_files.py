@@ -159,3 +159,37 @@ def test_a_file_holds_codes_not_pixels(tmp_path: Path) -> None:
     other = load_memory(tmp_path / "file")
     assert_same_state(other.state_dict(), memory.state_dict())
     assert_same_batch(other.sample(50), memory.sample(50))
+
+
+def test_a_file_with_any_byte_changed_is_refused(tmp_path: Path) -> None:
+    memory = drawn_line()
+    memory.save(tmp_path / "file")
+    whole, rng = (tmp_path / "file").read_bytes(), np.random.default_rng(0)
+    for at in rng.integers(len(whole), size=20).tolist():
+        (tmp_path / "file").write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(CheckpointError):
+            load_memory(tmp_path / "file")
+        (tmp_path / "file").write_bytes(whole[:at])
+        with pytest.raises(CheckpointError):
+            load_memory(tmp_path / "file")
+
+
+def test_a_changed_state_is_refused_or_is_a_memory_that_can_be_used() -> None:
+    whole, rng = drawn_line().state_dict(), np.random.default_rng(0)
+    names, loaded = [name for name in whole if name.startswith("frames.")], 0
+    for number in range(120):
+        state = {name: tensor.clone() for name, tensor in whole.items()}
+        content = state[names[number % len(names)]].view(torch.uint8).reshape(-1).numpy()
+        content[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
+        memory = UniformMemory(60, obs=(2, 20, 20), obs_dtype=torch.uint8, action=4, stack=2)
+        try:
+            memory.load_state_dict(state)
+        except CheckpointError:
+            assert len(memory) == 0
+            continue
+        loaded += 1
+        memory.check()
+        memory.sample(60)
+        memory.add(Transition(np.zeros((2, 20, 20), np.uint8), 0, 0.0, np.ones((2, 20, 20), np.uint8), False))
+        memory.check()
+    assert 10 < loaded < 110
