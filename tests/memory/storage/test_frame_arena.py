@@ -80,6 +80,7 @@ def test_random_operations_give_the_same_as_with_observations_stored_whole(
     arena = arena_of(pair.once)
     assert {i: c for i, c in enumerate(arena.pool.count.tolist()) if c} == recounted(arena)
     assert len(arena.pool) == len(recounted(arena))
+    assert arena.pool.table[:, BASE].any()
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int64, np.float16])

@@ -147,7 +147,7 @@ def test_frames_that_are_not_finite_are_refused(value: float, dtype: Any) -> Non
 def test_other_pixels_are_refused(pixels: Any) -> None:
     pair = uniform()
     before = pair.once.state_dict()
-    with pytest.raises(CheckpointError, match=r"frames.pixels: wanted uint8 \[F, 6\], got"):
+    with pytest.raises(CheckpointError, match=r"frames.pixels: wanted uint8 \[F, 16\], got"):
         pair.once.load_state_dict({**with_pixels(pair), "frames.pixels": pixels})
     assert_same_state(pair.once.state_dict(), before)
 
