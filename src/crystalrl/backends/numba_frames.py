@@ -164,11 +164,14 @@ def _load(number: Any, heap: Any, table: Any, base: Any, steps: Any, code: Any, 
     """Write one frame, whose base is given; code u8[S] is overwritten."""
     blocks, following = heap
     block, length, width = table[number, FIRST], table[number, LENGTH], blocks.shape[1]
+    whole = length == len(out)
+    target = out if whole else code
     for begin in range(0, length, width):
-        for j in range(min(width, length - begin)):
-            code[begin + j] = blocks[block, j]
+        end = min(begin + width, length)
+        target[begin:end] = blocks[block, : end - begin]
         block = following[block]
-    decode(code[:length], base, steps, out)
+    if not whole:
+        decode(code[:length], base, steps, out)
 
 
 @jit
@@ -184,8 +187,7 @@ def take(numbers: Any, heap: Any, table: Any, steps: Any, out: Any) -> None:
                 earlier += 1
             if number == 0 or earlier < k:
                 source = blank if number == 0 else out[m, earlier]
-                for j in range(size):
-                    out[m, k, j] = source[j]
+                out[m, k] = source
                 continue
             parent = table[number, PARENT]
             if parent != 0 and parent != held:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from os import PathLike
-from typing import Any, Self, Unpack
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 import torch
@@ -40,6 +41,9 @@ class ReplayMemory(StoredMemory, complete=False):
     RuntimeError, with nothing changed.
     """
 
+    codes_frames: ClassVar[bool] = False
+    """Whether frames that are stored once are also coded: where experiences outlive those before and after them, which
+    share their frames."""
     params: object = None
     ledger: Ledger
     """Decides which slots are written."""
@@ -60,7 +64,8 @@ class ReplayMemory(StoredMemory, complete=False):
         """Device of the batches that `sample` returns."""
         self.streams = Streams(spec.seeds, self.device)
         self.packer = Packer(spec, Layout(spec))
-        self.arena: AnyArena = arena_for(spec, self.packer.layout) if arena is None else arena
+        new = partial(arena_for, spec, self.packer.layout, self.codes_frames)
+        self.arena: AnyArena = new() if arena is None else arena
         self.windows = NStep(spec, self.packer.layout) if spec.n_step > 1 else None
         self.time = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         self._numpy_time = self.time.numpy() if self.device.type == "cpu" else np.empty(0)

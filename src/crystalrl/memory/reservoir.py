@@ -180,6 +180,7 @@ def _scaled(uniform: Tensor, count: Tensor) -> Tensor:
 class ReservoirMemory(ReplayMemory):
     """The most recent experiences and a uniform sample of everything older. `ReservoirParams` documents the shares."""
 
+    codes_frames = True
     params: ReservoirParams
     ledger: ReservoirLedger
 

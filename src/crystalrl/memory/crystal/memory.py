@@ -50,6 +50,7 @@ class CrystalMemory(StoredCrystals):
 
     params: CrystalParams
     ledger: CrystalLedger
+    codes_frames = True
     exact_up_to: ClassVar[dict[str, int]] = {"cpu": 16_384, "cuda": 16_384}
     """Slots, by device, up to which a consolidation compares all pairs; above, it keeps neighbour lists."""
     block: ClassVar[int] = 4096

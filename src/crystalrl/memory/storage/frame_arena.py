@@ -31,9 +31,9 @@ GROUP = 32
 """The most frames in a row that are coded relative to the same one."""
 
 
-def arena_for(spec: StorageSpec, layout: Layout) -> Arena:
-    """An arena for packed rows of this layout."""
-    return Arena(spec, layout) if spec.stack is None else FrameArena(spec, layout)
+def arena_for(spec: StorageSpec, layout: Layout, coded: bool) -> Arena:
+    """An arena for packed rows of this layout; `coded`: whether frames that are stored once are coded."""
+    return Arena(spec, layout) if spec.stack is None else FrameArena(spec, layout, coded)
 
 
 class Fields(dict[str, Any]):
@@ -62,13 +62,13 @@ class FrameArena(Arena):
         f"frames.{name}" for name in ("codes", "length", "base", "recent", "since")
     )
 
-    def __init__(self, spec: StorageSpec, layout: Layout) -> None:
+    def __init__(self, spec: StorageSpec, layout: Layout, coded: bool = True) -> None:
         assert spec.stack is not None
         super().__init__(spec, stored_layout(spec))
         self.stored, self.layout = self.layout, layout
         for role in ROLES:
             del self.columns[role]  # they hold numbers
-        self.pool = FramePool(frame_bytes(spec), frame_steps(spec))
+        self.pool = FramePool(frame_bytes(spec), frame_steps(spec), coded)
         self.recent: list[list[tuple[int, bytes]]] = [[] for _ in range(self.lanes * spec.envs)]
         """Numbers and contents of the frames last seen in each environment, newest first."""
         self.since = [0] * len(self.recent)

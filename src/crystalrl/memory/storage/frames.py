@@ -66,10 +66,10 @@ class FramePool:
     are in use.
     """
 
-    def __init__(self, size: int, steps: tuple[int, int]) -> None:
-        self.size, self.steps = size, steps
+    def __init__(self, size: int, steps: tuple[int, int], coded: bool = True) -> None:
+        self.size, self.steps, self.coded = size, steps, coded
         self.loops = backend_for(torch.device("cpu")).frames
-        self.heap = Heap(size)
+        self.heap = Heap(size) if coded else Heap(size, width=size)
         self.table = np.zeros((1, 4), np.int32)
         self.used = 1
         """All numbers in use are below this one."""
@@ -107,7 +107,9 @@ class FramePool:
 
     def add(self, frame: Frame, base: int = BLANK) -> int:
         """Store a frame, relative to `base` where that saves enough; returns its number, with one reference more. It
-        is the number of the base if they are the same."""
+        is the number of the base if they are the same. A pool that is not `coded` stores every frame as it is."""
+        if not self.coded:
+            return self._store(frame, BLANK)
         if base != BLANK:
             limit = 1 + int(WORTH * int(self.table[base, LENGTH]))
             length = self._encode(frame, self.take(np.array([base], np.int32))[0], limit)
@@ -159,10 +161,18 @@ class FramePool:
 
     def take(self, numbers: NDArray[np.int32]) -> Frame:
         """Copies [..., size] of the frames with these numbers [...]."""
+        if not self.coded and bool((self.table[numbers, LENGTH] == self.size)[numbers != BLANK].all()):
+            return self._whole(numbers)
         frames = np.empty((*numbers.shape, self.size), np.uint8)
         wanted = numbers.reshape(-1, numbers.shape[-1])
         heap = (self.heap.blocks, self.heap.following)
         self.loops.take(wanted, heap, self.table, self.steps, frames.reshape(*wanted.shape, self.size))
+        return frames
+
+    def _whole(self, numbers: NDArray[np.int32]) -> Frame:
+        """`take` of frames that are stored as they are, each in one block."""
+        frames: Frame = self.heap.blocks.take(self.table[numbers, FIRST], axis=0)
+        frames[numbers == BLANK] = 0
         return frames
 
     def copy_from(self, source: FramePool, numbers: NDArray[np.int32]) -> None:

@@ -28,8 +28,8 @@ class Heap:
     them must not outlive the next `reserve`.
     """
 
-    def __init__(self, longest: int = BLOCK) -> None:
-        self.width = min(longest, BLOCK)
+    def __init__(self, longest: int = BLOCK, width: int = BLOCK) -> None:
+        self.width = min(longest, width)
         """Bytes of a block."""
         self.blocks = np.empty((0, self.width), np.uint8)
         self.following = np.zeros(0, np.int32)
