@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crystalrl.backends import torch_writes
 from crystalrl.backends.protocols import ColumnArrays
 
 
@@ -59,4 +58,16 @@ class CpuWrites:
             raise ValueError("td_error: wanted finite numbers of float32, got NaN or infinity")
         return torch.from_numpy(magnitude)
 
-    strength = staticmethod(torch_writes.strength)
+    def strength(
+        self, c: Tensor, flags: Tensor, slots: Tensor, kappa: Tensor, exponent: Tensor, evaluated: int
+    ) -> Tensor:
+        out, rule = np.empty(slots.shape, np.float32), (kappa.numpy(), exponent.numpy())
+        self._loops.strength((c.numpy(), flags.numpy()), slots.numpy(), rule, evaluated, out)
+        return torch.from_numpy(out)
+
+    def take(self, values: Tensor, slots: Tensor) -> Tensor:
+        array, at = values.numpy(), slots.numpy()
+        if len(at) == 1:
+            return torch.from_numpy(array[0].take(at, axis=0))
+        flat = array.reshape(-1, *array.shape[2:])
+        return torch.from_numpy(flat.take(at + np.arange(len(at))[:, None] * array.shape[1], axis=0))

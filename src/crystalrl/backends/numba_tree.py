@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from crystalrl.backends.numba_jit import jit
+from crystalrl.backends.numba_jit import jit, prefetch
 from crystalrl.backends.numpy_tree import ARITY
 from crystalrl.backends.protocols import BELOW_ONE, Weighting
 from crystalrl.backends.splitmix import GOLDEN, MIX_1, MIX_2
@@ -65,14 +65,29 @@ def examine(slot: Any, error: Any, magnitude: Any) -> Any:
 
 
 @jit
+def strength(state: Any, slot: Any, rule: Any, evaluated: int, out: Any) -> None:
+    """out f32[L, B] = κ·c^p of slots i64[L, B], 0 where the flag is missing; state = (c f32[L, N], flags u8[L, N]),
+    rule = (κ, p), both f64[L, 1]."""
+    (c, flags), (kappa, exponent) = state, rule
+    for lane in range(slot.shape[0]):
+        for b in range(slot.shape[1]):
+            prefetch(c, lane * (c.strides[0] // c.itemsize) + slot[lane, b])
+            prefetch(flags, lane * flags.strides[0] + slot[lane, b])
+        for b in range(slot.shape[1]):
+            i = slot[lane, b]
+            power = np.float64(c[lane, i]) ** exponent[lane, 0]
+            out[lane, b] = kappa[lane, 0] * power if flags[lane, i] & evaluated else 0.0
+
+
+@jit
 def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
     """Draw one slot per uniform f64[L, B] from its stratum u8[L, B]; slot i64 and share f64 [L, B] are written.
 
-    Level by level for the whole batch, not draw by draw, so that cache misses of different draws overlap. Children are
-    counted without branches, which would be mispredicted.
+    Level by level for the whole batch, not draw by draw, and each level asks for the cache lines of the next, so that
+    cache misses of different draws overlap. Children are counted without branches, which would be mispredicted.
     """
     weight, label, sums, _, offsets = tree
-    size, labelled = uniform.shape[1], label.shape[1] > 0
+    size, labelled, strata, nodes = uniform.shape[1], label.shape[1] > 0, sums.shape[1], sums.shape[2]
     rest, inside = np.empty(size), np.empty(size)
     for lane in range(uniform.shape[0]):
         for b in range(size):
@@ -91,6 +106,17 @@ def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> Non
                     before = running if running <= left else before
                 rest[b], inside[b] = left - before, sums[lane, s, base + child]
                 slot[lane, b] = slot[lane, b] * ARITY + child
+                below = slot[lane, b] * ARITY
+                if level > 0:
+                    below += (lane * strata + s) * nodes + offsets[level - 1]
+                    prefetch(sums, below)
+                    prefetch(sums, below + ARITY // 2)
+                    prefetch(sums, below + ARITY - 1)
+                    continue
+                prefetch(weight, lane * weight.shape[1] + below)
+                prefetch(weight, lane * weight.shape[1] + below + ARITY - 1)
+                if labelled:
+                    prefetch(label, lane * weight.shape[1] + below)
         for b in range(size):
             s, base = stratum[lane, b], slot[lane, b] * ARITY
             left = min(rest[b], inside[b] * BELOW_ONE)
@@ -120,6 +146,8 @@ def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: An
     for lane in range(share.shape[0]):
         for b in range(share.shape[1]):  # apart from the powers, so that cache misses overlap
             ticket[lane, b] = tree[3][lane, slot[lane, b]]
+            if c.shape[1] > 0:
+                prefetch(c, lane * (c.strides[0] // c.itemsize) + slot[lane, b])
         largest = 0.0
         for b in range(share.shape[1]):
             share[lane, b] = (share[lane, b] * count[lane, stratum[lane, b]]) ** -beta[lane, 0]
@@ -218,6 +246,17 @@ def _weigh(base: Any, weighting: Any, c: Any, epsilon: float) -> Any:
 
 
 @jit
+def _expect(tree: Any, lane: int, slot: Any) -> None:
+    """Ask for what an update of slots [B] will read."""
+    weight, _, sums, generation, _ = tree
+    for i in slot:
+        first = lane * weight.shape[1] + i // ARITY * ARITY
+        prefetch(generation, lane * weight.shape[1] + i)
+        prefetch(weight, first)
+        prefetch(weight, first + ARITY - 1)
+
+
+@jit
 def learn(tree: Any, rule: Any, slot: Any, ticket: Any, magnitude: Any) -> None:
     """Set the weights of slots [L, B] from |TD error| f32[L, B], where a slot's generation is its ticket i32[L, B].
 
@@ -229,6 +268,7 @@ def learn(tree: Any, rule: Any, slot: Any, ticket: Any, magnitude: Any) -> None:
     mark = np.zeros(slot.shape, np.uint8)
     kept, value = np.empty(slot.shape, np.int64), np.empty(slot.shape, np.float32)
     for lane in range(slot.shape[0]):
+        _expect(tree, lane, slot[lane])
         for b in range(slot.shape[1]):
             i = slot[lane, b]
             kept[lane, b] = i if generation[lane, i] == ticket[lane, b] else -1

@@ -52,6 +52,13 @@ def examine(slot: Any, error: Any, magnitude: Any) -> Any:
     return slot.min(), slot.max(), bool(magnitude.max() < np.inf)  # the maximum is NaN if any value is
 
 
+def strength(state: Any, slot: Any, rule: Any, evaluated: int, out: Any) -> None:
+    (c, flags), (kappa, exponent) = state, rule
+    lane = _lanes(slot)
+    pull = kappa * c[lane, slot].astype(np.float64) ** exponent
+    np.multiply(pull, (flags[lane, slot] & evaluated) > 0, out=out, casting="same_kind")
+
+
 def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
     weight, label, sums, _, _ = tree
     offsets = tree[4].tolist()
