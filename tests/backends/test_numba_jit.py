@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 pytest.importorskip("numba")
 
-from crystalrl.backends.numba_jit import jit, prefetch
+import numba
+
+from crystalrl.backends.numba_jit import prefetch
 
 PROGRAM = """
 import warnings
@@ -44,7 +46,7 @@ def test_the_folder_of_the_cache_is_where_numba_is_told_to_write(tmp_path: Path)
     assert Path(done.stdout.strip()).parent == tmp_path
 
 
-@jit
+@numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]  # without a cache, which would hide the code
 def _total(values: NDArray[np.float64], ahead: int) -> float:
     total = 0.0
     for i in range(len(values)):

@@ -85,25 +85,27 @@ def _built(name: str, device: torch.device) -> Backend:
 
 
 def _numpy() -> Backend:
-    from crystalrl.backends import numpy_tree
+    from crystalrl.backends import numpy_tree, numpy_writes
 
-    return _on_host("numpy", numpy_tree)
+    return _on_host("numpy", numpy_tree, numpy_writes)
 
 
 def _numba() -> Backend:
-    from crystalrl.backends import numba_graph, numba_pairs, numba_tree
+    from crystalrl.backends import numba_graph, numba_pairs, numba_tree, numba_writes
 
     pairs = Pairs(numba_pairs.nearest, numba_pairs.tally, numba_pairs.votes)
-    return _on_host("numba", numba_tree, pairs, numba_graph)
+    return _on_host("numba", numba_tree, numba_writes, pairs, numba_graph)
 
 
-def _on_host(name: str, loops: ModuleType, pairs: Pairs | None = None, graph: ModuleType | None = None) -> Backend:
+def _on_host(
+    name: str, loops: ModuleType, writes: ModuleType, pairs: Pairs | None = None, graph: ModuleType | None = None
+) -> Backend:
     from crystalrl.backends.cpu_tree import CpuTree
     from crystalrl.backends.cpu_writes import CpuWrites
     from crystalrl.backends.numpy_tree import ARITY
 
-    tree = TreeKind(partial(CpuTree, loops), ARITY, loops.TOP, ordered=True)
-    return Backend(name, tree, CpuWrites(loops), loops, pairs, graph)
+    tree = TreeKind(partial(CpuTree, loops, writes), ARITY, loops.TOP, ordered=True)
+    return Backend(name, tree, CpuWrites(writes), loops, pairs, graph)
 
 
 def _torch() -> Backend:

@@ -53,33 +53,6 @@ def fill_integers(key: Any, tick: Any, count: Any, out: Any) -> None:
 
 
 @jit
-def examine(slot: Any, error: Any, magnitude: Any) -> Any:
-    """Lowest and highest slot, and whether all errors are finite; magnitude = |error|; all [L, B]."""
-    low, high, finite = slot[0, 0], slot[0, 0], True
-    for lane in range(slot.shape[0]):
-        for b in range(slot.shape[1]):
-            low, high = min(low, slot[lane, b]), max(high, slot[lane, b])
-            magnitude[lane, b] = abs(error[lane, b])
-            finite = finite and np.isfinite(error[lane, b])
-    return low, high, finite
-
-
-@jit
-def strength(state: Any, slot: Any, rule: Any, evaluated: int, out: Any) -> None:
-    """out f32[L, B] = κ·c^p of slots i64[L, B], 0 where the flag is missing; state = (c f32[L, N], flags u8[L, N]),
-    rule = (κ, p), both f64[L, 1]."""
-    (c, flags), (kappa, exponent) = state, rule
-    for lane in range(slot.shape[0]):
-        for b in range(slot.shape[1]):
-            prefetch(c, lane * (c.strides[0] // c.itemsize) + slot[lane, b])
-            prefetch(flags, lane * flags.strides[0] + slot[lane, b])
-        for b in range(slot.shape[1]):
-            i = slot[lane, b]
-            power = np.float64(c[lane, i]) ** exponent[lane, 0]
-            out[lane, b] = kappa[lane, 0] * power if flags[lane, i] & evaluated else 0.0
-
-
-@jit
 def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
     """Draw one slot per uniform f64[L, B] from its stratum u8[L, B]; slot i64 and share f64 [L, B] are written.
 
@@ -236,7 +209,7 @@ def update_one(tree: Any, slot: int, value: float, new: int) -> None:
 
 
 @jit
-def _weigh(base: Any, weighting: Any, c: Any, epsilon: float) -> Any:
+def weigh(base: Any, weighting: Any, c: Any, epsilon: float) -> Any:
     """Draw weight f32 of a slot with the given base and c, both f32."""
     if weighting == BASE_ROOT_C:
         base *= np.sqrt(c)
@@ -279,7 +252,7 @@ def learn(tree: Any, rule: Any, slot: Any, ticket: Any, magnitude: Any) -> None:
                 error[lane, i] = magnitude[lane, b]
                 mark[lane, b] = label[lane, i]
                 how = weighting[mark[lane, b]] if mark[lane, b] < len(weighting) else 0
-                value[lane, b] = _weigh(value[lane, b], how, c[lane, i], epsilon)
+                value[lane, b] = weigh(value[lane, b], how, c[lane, i], epsilon)
     update_sums(tree, kept, value, mark)
 
 
