@@ -1,9 +1,8 @@
-"""Sum trees on CPU: tensors in and out, computed by the loops of `numba_tree` and `numba_writes`, or their NumPy twins."""
+"""Sum trees on CPU: tensors in and out, computed by loops of numba or their NumPy twins."""
 
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import torch

@@ -1,5 +1,4 @@
-"""Writes to slots on CPU: tensors in and out, computed by the loops of `numba_writes` or `numpy_writes`, which cost less
-per call than torch."""
+"""Writes to slots on CPU: tensors in and out, computed by the loops of `numba_writes` or `numpy_writes`."""
 
 from __future__ import annotations
 

@@ -29,8 +29,7 @@ def fast(function: Callable[..., Any]) -> Any:
     return jit(function, fastmath=True)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def prefetch(context: Any, array: Any, index: Any) -> Any:
+def _prefetch(context: Any, array: Any, index: Any) -> Any:
     """Ask for the cache line of element `index` of a contiguous array, counted over all axes. Changes nothing, so that
     the misses of many random reads overlap; an index outside the array is harmless."""
 
@@ -40,11 +39,15 @@ def prefetch(context: Any, array: Any, index: Any) -> Any:
         number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
         to_read, keep, of_data = (ir.Constant(number, value) for value in (0, 3, 1))
-        call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        insert: Any = cgutils.get_or_insert_function
+        call = insert(builder.module, kind, "llvm.prefetch.p0i8")
         builder.call(call, [address, to_read, keep, of_data])
         return context.get_dummy_value()
 
     return types.void(array, index), code
+
+
+prefetch: Any = intrinsic(_prefetch)
 
 
 def cache_folder() -> str | None:

@@ -221,7 +221,7 @@ def weigh(base: Any, weighting: Any, c: Any, epsilon: float) -> Any:
 @jit
 def _expect(tree: Any, lane: int, slot: Any) -> None:
     """Ask for what an update of slots [B] will read."""
-    weight, _, sums, generation, _ = tree
+    weight, generation = tree[0], tree[3]
     for i in slot:
         first = lane * weight.shape[1] + i // ARITY * ARITY
         prefetch(generation, lane * weight.shape[1] + i)

@@ -28,7 +28,7 @@ def pays(x: Tensor, weight: Tensor) -> bool:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """x [L, B, in] · weight [L, in, out] + bias [L, 1, out]; differentiable once."""
-    out: Tensor = _Linear.apply(x, weight, bias)
+    out: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -39,7 +39,7 @@ class _Linear(torch.autograd.Function):
         return _lanes(x, weight, bias)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         wanted = ctx.needs_input_grad
