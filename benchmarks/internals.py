@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -24,7 +24,8 @@ from crystalrl.memory.neighbours.experiences import Experiences
 from crystalrl.memory.neighbours.graph import NeighbourGraph
 from crystalrl.memory.neighbours.index import Ivf
 from crystalrl.memory.sampling.sum_tree import SumTree
-from crystalrl.types import Evaluate
+from crystalrl.memory.storage.batches import gather_batch
+from crystalrl.types import Batch, Evaluate
 
 __all__ = ["Experiences", "Ivf", "SumTree", "contradicted", "liquid_spacing", "median_spacing", "moments"]
 
@@ -137,6 +138,27 @@ class NeighbourLists:
         """The index from which the lists are refined."""
         assert isinstance(self._graph.index, Ivf)
         return self._graph.index.indices[0]
+
+
+def sample_parts(memory: ReplayMemory, size: int) -> dict[str, Callable[[], object]]:
+    """The parts of `sample` and `update` of one lane, each as a step of its own that draws first where it must."""
+    tree, arena, time = memory.sampler, memory.arena, memory.time
+    error = torch.rand(size)
+
+    def gathered(slots: Tensor, weight: Tensor, ticket: Tensor | None) -> Batch:
+        return gather_batch(arena, slots, weight, to=memory.deliver, squeeze=True, ticket=ticket)
+
+    parts: dict[str, Callable[[], object]] = {"draw": lambda: tree.draw(size, time)}
+    if memory.anchors:
+        parts["draw, anchors"] = lambda: memory.anchors.at(tree.draw(size, time).slots)  # type: ignore[union-attr]
+    known = tree.draw(size, time)
+    parts |= {
+        "draw, gather": lambda: gathered(*tree.draw(size, time)),
+        "gather of rows in the cache": lambda: gathered(*known),
+        "sample": lambda: memory.sample(size),
+        "sample, update": lambda: memory.update(memory.sample(size), error),
+    }
+    return parts
 
 
 def build_lists(memory: CrystalMemory) -> None:

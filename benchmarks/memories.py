@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import cycle
 from typing import Any
 
+import numpy as np
 import torch
 
 from benchmarks import consolidation, internals, peers
@@ -29,7 +30,10 @@ RATIOS = {
     "prioritized_sample_vs_cpprb_without_numba": ("cpprb_sample_update", "prioritized_without_numba_sample_update"),
     "prioritized_add_vs_cpprb": ("cpprb_add", "prioritized_add"),
     "crystal_sample_vs_cpprb": ("cpprb_sample_update", "crystal_sample_update"),
+    "anchored_sample_vs_cpprb": ("cpprb_sample_update", "anchored_sample_update"),
     "crystal_add_vs_cpprb": ("cpprb_add", "crystal_add"),
+    "prioritized_eight_vs_cpprb": ("cpprb_add_eight", "prioritized_eight_add_eight"),
+    "crystal_eight_vs_cpprb": ("cpprb_add_eight", "crystal_eight_add_eight"),
     "uniform_sample_vs_sb3": ("sb3_sample", "uniform_sample"),
 }
 """The peer's time and ours."""
@@ -42,9 +46,9 @@ def filled(memory: Any) -> Any:
     return memory
 
 
-def crystal(size: int) -> CrystalMemory:
+def crystal(size: int, **options: Any) -> CrystalMemory:
     """With the recommended parameters; all three phases are full, as after many consolidations."""
-    memory = filled(CrystalMemory(size, params=CrystalParams.anchored(), **SHAPE))
+    memory = filled(CrystalMemory(size, params=CrystalParams.anchored(), **SHAPE, **options))
     liquid, glass, _ = memory.params.caps(size)
     phase = torch.ones(size, dtype=torch.uint8)
     phase[liquid:] = 2
@@ -67,6 +71,18 @@ def ours(memory: Any) -> dict[str, Step]:
     return {"add": add, "sample": lambda: memory.sample(BATCH), "sample_update": sample_update}
 
 
+def eight(memory: Any) -> dict[str, Step]:
+    """One step of eight environments."""
+    data, number, off = experiences(1000), cycle(range(992)), np.zeros(8, bool)
+
+    def add() -> None:
+        some = slice(k := next(number), k + 8)
+        obs, next_obs = data["obs"][some], data["next_obs"][some]
+        memory.add(Transition(obs, data["action"][some], data["reward"][some], next_obs, off))
+
+    return {"add_eight": add}
+
+
 def steps(size: int) -> dict[str, dict[str, Step]]:
     """Everything measured at one capacity, by owner."""
     made = {
@@ -74,6 +90,9 @@ def steps(size: int) -> dict[str, dict[str, Step]]:
         "prioritized": ours(filled(PrioritizedMemory(size, **SHAPE))),
         "reservoir": ours(filled(ReservoirMemory(size, **SHAPE))),
         "crystal": ours(crystal(size)),
+        "anchored": ours(crystal(size, anchor={"policy": (2 * ACTION,)})),
+        "prioritized_eight": eight(filled(PrioritizedMemory(size, envs=8, **SHAPE))),
+        "crystal_eight": eight(crystal(size, envs=8)),
         "cpprb": peers.cpprb(size),
         "sb3": peers.stable_baselines3(size),
     }
@@ -87,7 +106,9 @@ def timed(size: int, rounds: int, calls: int) -> dict[str, list[float]]:
     jobs = {}
     for owner, named in steps(size).items():
         some = max(calls // 8, 1) if owner == "reservoir" else calls
-        jobs |= {f"{owner}_{name}": Job(step, 4 * some if name == "add" else some) for name, step in named.items()}
+        jobs |= {
+            f"{owner}_{name}": Job(step, 4 * some if name.startswith("add") else some) for name, step in named.items()
+        }
     return interleaved(jobs, rounds, time.perf_counter)
 
 
@@ -100,6 +121,29 @@ def speed(quick: bool) -> Result:
         taken |= {f"{name}_{size}": each for name, each in medians(values).items()}
     small, large = (taken[f"prioritized_sample_update_{size}"] for size in SIZES)
     return {"ratios": ratios, "growth": {"prioritized_sample": large / small}, "seconds": taken}
+
+
+def beyond_caches(quick: bool) -> Result:
+    """Seconds of a prioritized draw with gather from 10⁶ and from 10⁷ slots, in turns."""
+    sizes = (100_000, 200_000) if quick else (1_000_000, 10_000_000)
+    memories = {str(size): filled(PrioritizedMemory(size, **SHAPE)) for size in sizes}
+    jobs = {size: Job(lambda memory=memory: memory.sample(BATCH), 50) for size, memory in memories.items()}  # type: ignore[misc]
+    times = interleaved(jobs, 5 if quick else 40, time.perf_counter)
+    small, large = times.values()
+    return {"seconds": medians(times), "growth": ratio(large, small)}
+
+
+def profile(quick: bool) -> dict[str, dict[str, float]]:
+    """Microseconds of the parts of a sample and an update, processor time, in turns; short rounds, so that few are
+    interrupted, and the fastest tenth of them."""
+    size, rows = SIZES[0] if quick else SIZES[-1], {}
+    kinds = {"prioritized": filled(PrioritizedMemory(size, **SHAPE))}
+    kinds["crystal with anchors"] = crystal(size, anchor={"policy": (2 * ACTION,)})
+    for name, memory in kinds.items():
+        jobs = {part: Job(step, 10) for part, step in internals.sample_parts(memory, BATCH).items()}
+        times = interleaved(jobs, 10 if quick else 200)
+        rows[name] = {part: sorted(values)[len(values) // 10] * 1e6 for part, values in times.items()}
+    return rows
 
 
 def counted_bytes() -> dict[str, dict[str, float]]:
@@ -125,6 +169,8 @@ def consolidations(quick: bool) -> dict[Any, Any]:
 def measure(setting: Setting) -> Iterator[Result]:
     parts: dict[str, Part] = {
         "speed": lambda: {**speed(setting.quick), "machine": machine()},
+        "large": lambda: {"large": beyond_caches(setting.quick)},
+        "profile": lambda: {"profile": profile(setting.quick)},
         "bytes": lambda: {"bytes_per_experience": counted_bytes()},
         "consolidation": lambda: {"consolidation": consolidations(setting.quick)},
     }
@@ -132,11 +178,14 @@ def measure(setting: Setting) -> Iterator[Result]:
 
 
 LABELS = {
-    "prioritized_sample_vs_cpprb": ("prioritized: sample + update, compared with cpprb", 1.5),
-    "prioritized_sample_vs_cpprb_without_numba": ("the same without numba", 0.7),
+    "prioritized_sample_vs_cpprb": ("prioritized: sample + update, compared with cpprb", 3.0),
+    "prioritized_sample_vs_cpprb_without_numba": ("the same without numba", 1.0),
     "prioritized_add_vs_cpprb": ("prioritized: add, compared with cpprb", 1.5),
-    "crystal_sample_vs_cpprb": ("crystal: sample + update, compared with cpprb's prioritized", 1.5),
-    "crystal_add_vs_cpprb": ("crystal: add, compared with cpprb's prioritized", 1.0),
+    "crystal_sample_vs_cpprb": ("crystal: sample + update, compared with cpprb's prioritized", 2.5),
+    "anchored_sample_vs_cpprb": ("crystal with anchors: sample + update, compared with cpprb's prioritized", 2.5),
+    "crystal_add_vs_cpprb": ("crystal: add, compared with cpprb's prioritized", 1.5),
+    "prioritized_eight_vs_cpprb": ("prioritized: add of eight environments, compared with cpprb's batch add", 1.5),
+    "crystal_eight_vs_cpprb": ("crystal: add of eight environments, compared with cpprb's batch add", 1.5),
     "uniform_sample_vs_sb3": ("uniform: sample, compared with Stable-Baselines3", 2.0),
 }
 """And targets."""
@@ -149,7 +198,18 @@ def speed_block(result: Result) -> str:
         for name, (label, target) in LABELS.items()
     ]
     rows.append(["growth of prioritized sample + update, 10⁵ → 10⁶", "", f"{growth:.2f}", "≤ 2.5"])
+    if "large" in result:
+        row = ["growth of prioritized sample, 10⁶ → 10⁷", "", f"{result['large']['growth']:.2f}", "≤ 1.5"]
+        rows.append(row)
     return table(["", "10⁵ slots", "10⁶ slots", "target"], rows) + "\n\n" + measured_on(result["machine"])
+
+
+def profile_block(result: Result) -> str:
+    rows = result["profile"]
+    parts = list(dict.fromkeys(part for row in rows.values() for part in row))
+    return table(
+        ["", *parts], [[name, *(f"{row[p]:.0f}" if p in row else "" for p in parts)] for name, row in rows.items()]
+    )
 
 
 PARTS = ("payload", "ledger", "lists", "vectors")

@@ -37,10 +37,14 @@ def cpprb(size: int) -> dict[str, Step]:
         k = next(number)
         buffer.add(**{name: column[k] for name, column in data.items()})
 
+    def add_eight() -> None:
+        some = slice(k := next(number), k + 8)
+        buffer.add(**{name: column[some] for name, column in data.items()})
+
     def sample_update() -> None:
         buffer.update_priorities(buffer.sample(BATCH, beta=0.4)["indexes"], td)
 
-    return {"add": add, "sample_update": sample_update}
+    return {"add": add, "add_eight": add_eight, "sample_update": sample_update}
 
 
 def stable_baselines3(size: int) -> dict[str, Step]:

@@ -28,7 +28,8 @@ from crystalrl.study.execution import best_device
 BENCHMARKS: dict[str, Benchmark] = {
     "memory": Benchmark(
         "Speed and size of the memories, compared with cpprb and Stable-Baselines3.", "memory", memories.measure,
-        {"memory": memories.speed_block, "memory-bytes": memories.bytes_block},
+        {"memory": memories.speed_block, "memory-profile": memories.profile_block,
+         "memory-bytes": memories.bytes_block},
     ),
     "consolidation": Benchmark(
         "Consolidation of large memories on CPU, compared with FAISS.", "consolidation", consolidation.measure,

@@ -91,7 +91,7 @@ def test_the_benchmark_of_memories_is_also_a_script(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "benchmarks" / "memory.py"), "--only", "nothing"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert "only: wanted some of speed, bytes, consolidation, got nothing" in done.stderr
+    assert "only: wanted some of speed, large, profile, bytes, consolidation, got nothing" in done.stderr
 
 
 def test_every_stored_path_of_a_stranger_took_as_few_lines_as_required() -> None:

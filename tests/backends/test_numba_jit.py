@@ -7,9 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 pytest.importorskip("numba")
+
+import numba
+
+from crystalrl.backends.numba_jit import prefetch
 
 PROGRAM = """
 import warnings
@@ -38,3 +44,19 @@ def test_the_folder_of_the_cache_is_where_numba_is_told_to_write(tmp_path: Path)
     env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert Path(done.stdout.strip()).parent == tmp_path
+
+
+@numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]  # without a cache, which would hide the code
+def _total(values: NDArray[np.float64], ahead: int) -> float:
+    total = 0.0
+    for i in range(len(values)):
+        prefetch(values, i + ahead)
+        total += values[i]
+    return total
+
+
+@pytest.mark.parametrize("ahead", [1, 1 << 40, -(1 << 40)])
+def test_a_prefetch_is_compiled_and_harmless_outside_the_array(ahead: int) -> None:
+    values = np.arange(100.0)
+    assert _total(values, ahead) == values.sum()
+    assert all("prefetch" in code for code in _total.inspect_asm().values())

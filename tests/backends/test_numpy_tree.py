@@ -81,12 +81,3 @@ def test_random_integers_are_the_same() -> None:
         found.append(out)
     assert np.array_equal(*found)
     assert set(found[0][0]) == set(range(7))
-
-
-@pytest.mark.parametrize("loops", BOTH.values(), ids=list(BOTH))
-def test_what_an_update_asks_of_its_slots(loops: Any) -> None:
-    slot, magnitude = np.array([[3, 0], [9, 4]]), np.empty((2, 2), np.float32)
-    assert tuple(loops.examine(slot, np.array([[-1.0, 2.0], [0.0, -4.0]]), magnitude)) == (0, 9, True)
-    assert magnitude.tolist() == [[1.0, 2.0], [0.0, 4.0]]
-    for bad in (np.nan, np.inf, -np.inf):
-        assert not loops.examine(slot, np.array([[1.0, bad], [0.0, 0.0]]), magnitude)[2]

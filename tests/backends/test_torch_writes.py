@@ -75,3 +75,14 @@ def test_an_anchor_pulls_by_its_state_once_it_was_evaluated(writes: Writes) -> N
     strength = writes.strength(c, flags, torch.tensor([[2, 1, 0], [0, 1, 2]]), kappa, exponent, 1)
     assert strength.dtype == torch.float32
     torch.testing.assert_close(strength, torch.tensor([[0.0, 0.125, 0.5], [4.0, 4.0, 0.0]]))
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_values_are_taken_from_the_own_lane(writes: Writes, lanes: int) -> None:
+    values = torch.arange(lanes * 7 * 2, dtype=torch.float32).view(lanes, 7, 2)
+    slots = torch.tensor([[6, 0, 3, 3], [1, 1, 6, 0], [5, 4, 0, 2]])[:lanes]
+    taken = writes.take(values, slots)
+    for lane in range(lanes):
+        assert torch.equal(taken[lane], values[lane, slots[lane]])
+    values.fill_(0.0)
+    assert taken[0, 0, 0] == 12  # a copy

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from crystalrl.backends import onednn
 from crystalrl.random import Stream, Streams
 
 ROW = 256
@@ -201,7 +202,10 @@ def lane_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """x [L, B, in] · weight [L, in, out] + bias [L, 1, out].
 
     On CPU, widths that are not multiples of eight round differently for one lane and for several, so they are padded.
+    Large products go to oneDNN.
     """
+    if onednn.pays(x, weight):
+        return onednn.linear(x, weight, bias)
     short = -weight.shape[-1] % 8
     if not short or x.device.type != "cpu":
         return torch.baddbmm(bias, x, weight)

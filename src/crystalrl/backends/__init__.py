@@ -88,25 +88,26 @@ def _built(name: str, device: torch.device) -> Backend:
 
 
 def _numpy() -> Backend:
-    from crystalrl.backends import numpy_tree
+    from crystalrl.backends import numpy_tree, numpy_writes
 
-    return _on_host("numpy", numpy_tree)
+    return _on_host("numpy", numpy_tree, numpy_writes)
 
 
 def _numba() -> Backend:
-    from crystalrl.backends import numba_frames, numba_graph, numba_pairs, numba_tree
+    from crystalrl.backends import numba_frames, numba_graph, numba_pairs, numba_tree, numba_writes
 
     pairs = Pairs(numba_pairs.nearest, numba_pairs.tally, numba_pairs.votes)
-    return replace(_on_host("numba", numba_tree), pairs=pairs, graph=numba_graph, frames=numba_frames)
+    host = _on_host("numba", numba_tree, numba_writes)
+    return replace(host, pairs=pairs, graph=numba_graph, frames=numba_frames)
 
 
-def _on_host(name: str, loops: ModuleType) -> Backend:
+def _on_host(name: str, loops: ModuleType, writes: ModuleType) -> Backend:
     from crystalrl.backends.cpu_tree import CpuTree
     from crystalrl.backends.cpu_writes import CpuWrites
     from crystalrl.backends.numpy_tree import ARITY
 
-    tree = TreeKind(partial(CpuTree, loops), ARITY, loops.TOP, ordered=True)
-    return Backend(name, tree, CpuWrites(loops), loops)
+    tree = TreeKind(partial(CpuTree, loops, writes), ARITY, loops.TOP, ordered=True)
+    return Backend(name, tree, CpuWrites(writes), loops)
 
 
 def _torch() -> Backend:

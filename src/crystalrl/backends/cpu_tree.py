@@ -1,23 +1,23 @@
-"""Sum trees on CPU: tensors in and out, computed by the loops of `numba_tree` or `numpy_tree`."""
+"""Sum trees on CPU: tensors in and out, computed by loops of numba or their NumPy twins."""
 
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from crystalrl.backends.cpu_writes import write_columns
-from crystalrl.backends.protocols import UNLABELLED, Gate, RandomStreams, Rule, SlotColumns, TreeTensors
+from crystalrl.backends.protocols import Gate, RandomStreams, Rule, SlotColumns, TreeTensors
 
 
 class CpuTree:
     """`TreeOperations` on NumPy views of the tensors."""
 
-    def __init__(self, loops: ModuleType, tensors: TreeTensors) -> None:
-        self._loops = loops
+    def __init__(self, loops: ModuleType, writes: ModuleType, tensors: TreeTensors) -> None:
+        self._loops, self._writes = loops, writes
+        self._fresh = np.zeros((len(tensors.weight), 1), np.float32)
+        """c of new experiences, where none is given."""
         self._tree = (*(tensor.numpy() for tensor in tensors[:4]), np.array(tensors.offsets))
 
     def sample(
@@ -46,38 +46,18 @@ class CpuTree:
         self._loops.update_one(self._tree, slot, weight, label)
 
     def commit(self, slots: Tensor, rule: Rule, columns: SlotColumns | None, c: Tensor | None) -> None:
-        chosen = slots.numpy()
-        kept = chosen >= 0
-        at = kept.nonzero()[0], chosen[kept]
-        weight, label = np.empty(chosen.shape, np.float32), np.zeros(chosen.shape, np.uint8)
-        weight[:] = rule.arrays[-1][:, None]
-        if columns is not None:
-            state = np.zeros(chosen.shape, np.float32) if c is None else c.expand(slots.shape).numpy()
-            label[:] = (state > columns.arrays.enter).sum(0)
-            self._write(columns, kept, at, (state[kept], label[kept]))
-            weight = rule.weight(torch.from_numpy(label), torch.from_numpy(weight), slots.clamp_min(0)).numpy()
-        self._loops.update_sums(self._tree, chosen, weight, label)
-        self._tree[3][at] += 1  # no slot occurs twice
-
-    def _write(self, columns: SlotColumns, kept: Any, at: tuple[Any, Any], new: tuple[Any, Any]) -> None:
-        """Columns and counts of new = (c, label) in at = (lanes, slots): the entries of the call that are kept."""
-        arrays, (c, label), lane = columns.arrays, new, at[0]
-        birth = arrays.number[:, None] + kept.cumsum(-1) - 1
-        write_columns(arrays, *at, (c, birth[kept], kept.nonzero()[1] // columns.n_step))
-        arrays.number[:] += kept.sum(-1)
-        old = self._tree[1][at]
-        there = old != UNLABELLED
-        np.add.at(arrays.filled, (lane, label), 1)
-        np.subtract.at(arrays.filled, (lane[there], old[there]), 1)
+        if columns is None:
+            self._writes.commit_plain(self._tree, slots.numpy(), rule.arrays[-1])
+            return
+        state = self._fresh if c is None else c.contiguous().numpy()
+        self._writes.commit(self._tree, rule.arrays, columns.arrays, slots.numpy(), state, columns.n_step)
 
     def commit_one(self, slot: int, rule: Rule, columns: SlotColumns | None) -> None:
-        if columns is not None:
-            arrays = columns.arrays
-            if self._tree[1][0, slot] == UNLABELLED:
-                arrays.filled[0, 0] += 1
-            write_columns(arrays, 0, slot, (0.0, arrays.number[0], 0))
-            arrays.number[0] += 1
-        self._loops.update_one(self._tree, slot, rule.arrays[-1].item(), 0)
+        weight = rule.arrays[-1].item()
+        if columns is None:
+            self._loops.update_one(self._tree, slot, weight, 0)
+        else:
+            self._writes.commit_one(self._tree, columns.arrays, slot, weight)
 
     def rebuild(self) -> None:
         self._loops.build_sums(self._tree)

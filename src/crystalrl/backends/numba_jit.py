@@ -7,6 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
 
 def jit(function: Callable[..., Any], fastmath: bool = False) -> Any:
@@ -24,6 +27,27 @@ def jit(function: Callable[..., Any], fastmath: bool = False) -> Any:
 def fast(function: Callable[..., Any]) -> Any:
     """`jit` that may reorder float operations."""
     return jit(function, fastmath=True)
+
+
+def _prefetch(context: Any, array: Any, index: Any) -> Any:
+    """Ask for the cache line of element `index` of a contiguous array, counted over all axes. Changes nothing, so that
+    the misses of many random reads overlap; an index outside the array is harmless."""
+
+    def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, given[0]).data
+        address = builder.bitcast(builder.gep(data, [given[1]]), cgutils.voidptr_t)
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+        to_read, keep, of_data = (ir.Constant(number, value) for value in (0, 3, 1))
+        insert: Any = cgutils.get_or_insert_function
+        call = insert(builder.module, kind, "llvm.prefetch.p0i8")
+        builder.call(call, [address, to_read, keep, of_data])
+        return context.get_dummy_value()
+
+    return types.void(array, index), code
+
+
+prefetch: Any = intrinsic(_prefetch)
 
 
 def cache_folder() -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from crystalrl.backends.numba_jit import jit
+from crystalrl.backends.numba_jit import jit, prefetch
 from crystalrl.backends.numpy_tree import ARITY
 from crystalrl.backends.protocols import BELOW_ONE, Weighting
 from crystalrl.backends.splitmix import GOLDEN, MIX_1, MIX_2
@@ -53,26 +53,14 @@ def fill_integers(key: Any, tick: Any, count: Any, out: Any) -> None:
 
 
 @jit
-def examine(slot: Any, error: Any, magnitude: Any) -> Any:
-    """Lowest and highest slot, and whether all errors are finite; magnitude = |error|; all [L, B]."""
-    low, high, finite = slot[0, 0], slot[0, 0], True
-    for lane in range(slot.shape[0]):
-        for b in range(slot.shape[1]):
-            low, high = min(low, slot[lane, b]), max(high, slot[lane, b])
-            magnitude[lane, b] = abs(error[lane, b])
-            finite = finite and np.isfinite(error[lane, b])
-    return low, high, finite
-
-
-@jit
 def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
     """Draw one slot per uniform f64[L, B] from its stratum u8[L, B]; slot i64 and share f64 [L, B] are written.
 
-    Level by level for the whole batch, not draw by draw, so that cache misses of different draws overlap. Children are
-    counted without branches, which would be mispredicted.
+    Level by level for the whole batch, not draw by draw, and each level asks for the cache lines of the next, so that
+    cache misses of different draws overlap. Children are counted without branches, which would be mispredicted.
     """
     weight, label, sums, _, offsets = tree
-    size, labelled = uniform.shape[1], label.shape[1] > 0
+    size, labelled, strata, nodes = uniform.shape[1], label.shape[1] > 0, sums.shape[1], sums.shape[2]
     rest, inside = np.empty(size), np.empty(size)
     for lane in range(uniform.shape[0]):
         for b in range(size):
@@ -91,6 +79,17 @@ def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> Non
                     before = running if running <= left else before
                 rest[b], inside[b] = left - before, sums[lane, s, base + child]
                 slot[lane, b] = slot[lane, b] * ARITY + child
+                below = slot[lane, b] * ARITY
+                if level > 0:
+                    below += (lane * strata + s) * nodes + offsets[level - 1]
+                    prefetch(sums, below)
+                    prefetch(sums, below + ARITY // 2)
+                    prefetch(sums, below + ARITY - 1)
+                    continue
+                prefetch(weight, lane * weight.shape[1] + below)
+                prefetch(weight, lane * weight.shape[1] + below + ARITY - 1)
+                if labelled:
+                    prefetch(label, lane * weight.shape[1] + below)
         for b in range(size):
             s, base = stratum[lane, b], slot[lane, b] * ARITY
             left = min(rest[b], inside[b] * BELOW_ONE)
@@ -120,6 +119,8 @@ def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: An
     for lane in range(share.shape[0]):
         for b in range(share.shape[1]):  # apart from the powers, so that cache misses overlap
             ticket[lane, b] = tree[3][lane, slot[lane, b]]
+            if c.shape[1] > 0:
+                prefetch(c, lane * (c.strides[0] // c.itemsize) + slot[lane, b])
         largest = 0.0
         for b in range(share.shape[1]):
             share[lane, b] = (share[lane, b] * count[lane, stratum[lane, b]]) ** -beta[lane, 0]
@@ -208,13 +209,24 @@ def update_one(tree: Any, slot: int, value: float, new: int) -> None:
 
 
 @jit
-def _weigh(base: Any, weighting: Any, c: Any, epsilon: float) -> Any:
+def weigh(base: Any, weighting: Any, c: Any, epsilon: float) -> Any:
     """Draw weight f32 of a slot with the given base and c, both f32."""
     if weighting == BASE_ROOT_C:
         base *= np.sqrt(c)
     elif weighting == C:
         base = c
     return max(base, np.float32(epsilon))
+
+
+@jit
+def _expect(tree: Any, lane: int, slot: Any) -> None:
+    """Ask for what an update of slots [B] will read."""
+    weight, generation = tree[0], tree[3]
+    for i in slot:
+        first = lane * weight.shape[1] + i // ARITY * ARITY
+        prefetch(generation, lane * weight.shape[1] + i)
+        prefetch(weight, first)
+        prefetch(weight, first + ARITY - 1)
 
 
 @jit
@@ -229,6 +241,7 @@ def learn(tree: Any, rule: Any, slot: Any, ticket: Any, magnitude: Any) -> None:
     mark = np.zeros(slot.shape, np.uint8)
     kept, value = np.empty(slot.shape, np.int64), np.empty(slot.shape, np.float32)
     for lane in range(slot.shape[0]):
+        _expect(tree, lane, slot[lane])
         for b in range(slot.shape[1]):
             i = slot[lane, b]
             kept[lane, b] = i if generation[lane, i] == ticket[lane, b] else -1
@@ -239,7 +252,7 @@ def learn(tree: Any, rule: Any, slot: Any, ticket: Any, magnitude: Any) -> None:
                 error[lane, i] = magnitude[lane, b]
                 mark[lane, b] = label[lane, i]
                 how = weighting[mark[lane, b]] if mark[lane, b] < len(weighting) else 0
-                value[lane, b] = _weigh(value[lane, b], how, c[lane, i], epsilon)
+                value[lane, b] = weigh(value[lane, b], how, c[lane, i], epsilon)
     update_sums(tree, kept, value, mark)
 
 

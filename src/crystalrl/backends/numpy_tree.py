@@ -47,11 +47,6 @@ def fill_integers(key: Any, tick: Any, count: Any, out: Any) -> None:
     np.multiply(uniform, count[:, None], out=out, casting="unsafe")
 
 
-def examine(slot: Any, error: Any, magnitude: Any) -> Any:
-    np.abs(error, out=magnitude)
-    return slot.min(), slot.max(), bool(magnitude.max() < np.inf)  # the maximum is NaN if any value is
-
-
 def descend(tree: Any, uniform: Any, stratum: Any, slot: Any, share: Any) -> None:
     weight, label, sums, _, _ = tree
     offsets = tree[4].tolist()
@@ -111,12 +106,12 @@ def sample(tree: Any, random: Any, stratum: Any, count: Any, beta: Any, gate: An
     share, uniform = np.empty(stratum.shape), np.empty(stratum.shape)
     fill_uniform(random[0], random[1], uniform)
     descend(tree, uniform, stratum, slot, share)
-    tree[3].reshape(-1).take(_flat(slot, tree[3].shape[1]), out=ticket)
-    share *= count if count.shape[1] == 1 else count[_lanes(slot), stratum]
+    tree[3].reshape(-1).take(positions(slot, tree[3].shape[1]), out=ticket)
+    share *= count if count.shape[1] == 1 else count[lanes_of(slot), stratum]
     np.power(share, -beta, out=share)
     np.divide(share, share.max(-1, keepdims=True), out=out, casting="same_kind")
     if c.shape[1] > 0:
-        plastic = (1.0 - c[_lanes(slot), slot].astype(np.float64)) ** power
+        plastic = (1.0 - c[lanes_of(slot), slot].astype(np.float64)) ** power
         np.multiply(out, np.maximum(plastic, floor), out=out, casting="same_kind")
 
 
@@ -128,7 +123,7 @@ def update_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
         slot, value = np.where(kept, slot, weight.shape[1] - 1), value * kept
         new_label = np.where(kept, new_label, UNLABELLED)
     (lanes, strata, nodes), values = sums.shape, sums.reshape(-1)
-    flat = _flat(slot, weight.shape[1])
+    flat = positions(slot, weight.shape[1])
     weight.reshape(-1)[flat] = value
     leaves = _family(weight, flat // ARITY)
     if strata > 1:
@@ -147,12 +142,12 @@ def update_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
             values[first + offset + node] = _in_order(_family(sums, (first + below) // ARITY + node))
 
 
-def _flat(slot: Any, width: int) -> Any:
+def positions(slot: Any, width: int) -> Any:
     """Positions of slots [L, B] in a flat array of lanes of this width."""
-    return slot if len(slot) == 1 else slot + _lanes(slot) * width
+    return slot if len(slot) == 1 else slot + lanes_of(slot) * width
 
 
-def _lanes(slot: Any) -> Any:
+def lanes_of(slot: Any) -> Any:
     """Number of each lane [L, 1]."""
     return np.arange(len(slot))[:, None]
 
@@ -183,20 +178,20 @@ def update_one(tree: Any, slot: int, value: float, new: int) -> None:
 
 def learn(tree: Any, rule: Any, slot: Any, ticket: Any, magnitude: Any) -> None:
     (weight, label, _, generation, _), (c, error, weighting, epsilon, exponent, max_priority) = tree, rule
-    flat = _flat(slot, weight.shape[1])
+    flat = positions(slot, weight.shape[1])
     stale = generation.reshape(-1).take(flat) != ticket
     base = ((magnitude.astype(np.float64) + epsilon) ** exponent).astype(np.float32)
     some = stale.any()
     np.maximum(max_priority, (np.where(stale, 0, base) if some else base).max(-1), out=max_priority)
     mark, value = np.zeros(slot.shape, np.uint8), base
     if c.shape[1] > 0:
-        lane, mark = _lanes(slot), label.reshape(-1).take(flat)
-        value = _weigh(base, weighting, mark, c[lane, slot], epsilon)
+        lane, mark = lanes_of(slot), label.reshape(-1).take(flat)
+        value = weigh(base, weighting, mark, c[lane, slot], epsilon)
         error[lane, np.where(stale, error.shape[1] - 1, slot)] = magnitude
     update_sums(tree, np.where(stale, -1, slot) if some else slot, value, mark)
 
 
-def _weigh(base: Any, weighting: Any, label: Any, c: Any, epsilon: float) -> Any:
+def weigh(base: Any, weighting: Any, label: Any, c: Any, epsilon: float) -> Any:
     """Draw weights float32[L, B] of slots with the given base, label and c."""
     value = base
     for stratum, how in enumerate(weighting):

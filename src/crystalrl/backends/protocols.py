@@ -195,6 +195,9 @@ class Writes(Protocol):
     ) -> Tensor:
         """κ·c^p float32[L, B] of slots int64[L, B], 0 where the flag is missing; c and flags [L, N], of one stride."""
 
+    def take(self, values: Tensor, slots: Tensor) -> Tensor:
+        """The values [L, B, …] of slots int64[L, B]; values [L, N, …]."""
+
 
 @dataclass(frozen=True)
 class Pairs:

@@ -37,6 +37,13 @@ def strength(c: Tensor, flags: Tensor, slots: Tensor, kappa: Tensor, exponent: T
     return pull(c.gather(1, slots), flags.gather(1, slots), kappa, exponent, evaluated)
 
 
+def take(values: Tensor, slots: Tensor) -> Tensor:
+    """See `Writes`."""
+    lanes, held = values.shape[:2]
+    at = slots if lanes == 1 else slots + torch.arange(lanes, device=slots.device)[:, None] * held
+    return values.flatten(0, 1).index_select(0, at.reshape(-1)).view(*slots.shape, *values.shape[2:])
+
+
 def pull(c: Tensor, flags: Tensor, kappa: Tensor, exponent: Tensor, evaluated: int) -> Tensor:
     """κ·c^p float32, 0 where the flag is missing; kappa and exponent float64[L, 1]."""
     return (kappa * c**exponent * ((flags & evaluated) > 0)).to(torch.float32)

@@ -8,9 +8,10 @@ import triton.language as tl
 from torch import Tensor
 
 from crystalrl.backends.protocols import Rule, SlotColumns
+from crystalrl.backends.torch_writes import take
 from crystalrl.backends.triton_tree import Tree, arity, at_once, blocks, on, to_power, update_sums, weigh, weighting
 
-__all__ = ["allocate", "commit", "magnitude", "probe", "store_rows", "strength"]
+__all__ = ["allocate", "commit", "magnitude", "probe", "store_rows", "strength", "take"]
 
 SIZES = ["slots", "size", "words", "stride", "lane_step", "step", "n_step"]
 """Arguments that a kernel is not specialised for."""

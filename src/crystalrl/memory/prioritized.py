@@ -62,7 +62,7 @@ class PrioritizedLedger(RingLedger):
         """Largest draw weight so far, given to new experiences."""
         self.rule = PriorityRule(params.epsilon, per_lane("alpha", params.alpha, lanes, device), self.max_priority)
         self._filled = torch.zeros(lanes, 1, dtype=torch.float64, device="cpu")
-        self._filled_array = self._filled.numpy()
+        self._filled_column = self._filled.numpy()[:, 0]
 
     @property
     def nbytes(self) -> int:
@@ -83,7 +83,7 @@ class PrioritizedLedger(RingLedger):
         """float64[L, 1]: number of occupied slots."""
         if not self.backend.on_host:
             return self.count[:, None].to(torch.float64)
-        self._filled_array[:, 0] = np.minimum(self._number, self.slots)
+        np.minimum(self._number, self.slots, out=self._filled_column, casting="unsafe")
         return self._filled
 
     def tensors(self) -> dict[str, Tensor]:

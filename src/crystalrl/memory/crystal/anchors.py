@@ -38,10 +38,9 @@ class Anchors(dict[str, Tensor]):
             for name in self
         }
         self._power = per_lane("anchor_power", params.anchor_power, lanes, device)
-        self._first = torch.arange(lanes, device=device)[:, None] * slots
-        """Position of each lane's first slot in a flat [L·N]."""
         self.unit = torch.ones(lanes, dtype=torch.float32, device=device)
         """float32[L]: unit of the policy's anchor, what is at stake; 1 if that is unknown."""
+        self._unit = self.unit[:, None]
         self._writes = backend_for(device).writes
 
     def at(self, slots: Tensor) -> dict[str, Anchor]:
@@ -50,16 +49,13 @@ class Anchors(dict[str, Tensor]):
 
     def of(self, slots: Tensor, c: Tensor, flags: Tensor) -> dict[str, Anchor]:
         """The anchors of slots int64[L, B]; c and flags [L, N] are the ledger's columns, or copies of them."""
-        if not self:
-            return {}
-        flat = (slots if len(slots) == 1 else slots + self._first).reshape(-1)
         out: dict[str, Anchor] = {}
         for name, anchor in self.items():
-            target = anchor.flatten(0, 1).index_select(0, flat).view(*slots.shape, *anchor.shape[2:])
+            target = self._writes.take(anchor, slots)
             if not out or not self._shared:
                 kappa = self._kappa[name]
                 strength = self._writes.strength(c, flags, slots, kappa, self._power, EVALUATED)
-            out[name] = Anchor(target, strength * self.unit[:, None] if name == POLICY else strength)
+            out[name] = Anchor(target, strength * self._unit if name == POLICY else strength)
         return out
 
     def tensors(self) -> dict[str, Tensor]:

@@ -129,7 +129,7 @@ class CrystalLedger:
         for name, wide in self._wide.items():
             setattr(self, str(STORED_SLOTS.get(name, name)), wide[:, :slots])
         self.held = self._wide.get("held", self._wide["c"])[:, :slots]
-        env = self._wide.get("env", torch.zeros(0, dtype=torch.int32, device=device))
+        env = self._wide.get("env", torch.zeros(0, 0, dtype=torch.int32, device=device))
         enter = torch.stack(self.enter) + (0.0 if self.params.phases else torch.inf)
         columns = (floats, small, self._wide["birth"], self._wide["updated"], env)
         return SlotColumns(*columns, clock, self.number, self.filled, enter, spec.n_step)

@@ -43,6 +43,11 @@ class Field:
         return (self.begin + self.size) * self.dtype.itemsize
 
     @cached_property
+    def cut(self) -> tuple[Any, ...]:
+        """Its elements in the last axis of a row, whose other axes stay."""
+        return (..., slice(self.begin, self.begin + self.size) if self.shape else self.begin)
+
+    @cached_property
     def numpy_dtype(self) -> np.dtype[Any]:
         return np.dtype(str(self.dtype).removeprefix("torch."))
 
@@ -73,7 +78,7 @@ class Layout:
             self.fields[name] = Field(name, shape, dtype, at // dtype.itemsize)
             at = self.fields[name].stop
         self.words = -(-at // WORD)
-        self._numpy_dtypes = {f.numpy_dtype for f in self.fields.values()}
+        self._cuts = [(f.name, f.numpy_dtype, f.cut, f.shape) for f in self.fields.values()]
         self._runs = [self._run(dtype, list(g)) for dtype, g in groupby(self.fields.values(), key=lambda f: f.dtype)]
 
     def _run(self, dtype: torch.dtype, run: list[Field]) -> tuple[torch.dtype, list[int], list[Field]]:
@@ -83,12 +88,15 @@ class Layout:
 
     def numpy_views(self, rows: NDArray[np.int64], without: str = "") -> dict[str, NDArray[Any]]:
         """Columns [..., *shape] of rows int64[..., W], as writable views, except for the field `without`."""
-        typed = {dtype: rows.view(dtype) for dtype in self._numpy_dtypes}
-        return {
-            f.name: _cut(typed[f.numpy_dtype], f.begin, f.size, f.shape)
-            for f in self.fields.values()
-            if f.name != without
-        }
+        views, typed, last = {}, rows, rows.dtype
+        for name, dtype, cut, shape in self._cuts:
+            if name == without:
+                continue
+            if dtype is not last:  # fields of one dtype are adjacent
+                typed, last = rows.view(dtype), dtype
+            part = typed[cut]
+            views[name] = part if len(shape) < 2 else part.reshape(*typed.shape[:-1], *shape)
+        return views
 
     def float_spans(self, rows: NDArray[np.int64]) -> list[NDArray[Any]]:
         """Views of everything in the rows that must be finite, adjacent fields of one dtype together."""
@@ -116,13 +124,6 @@ def stored_layout(spec: StorageSpec) -> Layout:
     if spec.stack is None:
         return Layout(spec)
     return Layout(replace(spec, obs=(spec.stack,), obs_dtype=torch.int32, stack=None))
-
-
-def _cut(typed: NDArray[Any], begin: int, size: int, shape: Shape) -> NDArray[Any]:
-    if not shape:
-        return typed[..., begin]
-    part = typed[..., begin : begin + size]
-    return part if len(shape) == 1 else part.reshape(*typed.shape[:-1], *shape)
 
 
 def _shaped(part: Tensor, shape: Shape) -> Tensor:
