@@ -67,7 +67,7 @@ def store(memory: ReplayMemory, columns: Mapping[str, Any]) -> None:
         views[name].copy_(torch.as_tensor(values)[None])
     if isinstance(memory, CrystalMemory):
         memory.ledger.reserve(count)
-    memory._store(rows, torch.ones(1, count, dtype=torch.bool), memory.ledger.commit)
+    memory._store(rows, torch.ones(1, count, dtype=torch.bool))
     memory.time += count
 
 
