@@ -16,6 +16,7 @@ from crystalrl.memory.neighbours.features import Features
 from crystalrl.memory.neighbours.index import Brute, Index, Ivf
 from crystalrl.memory.neighbours.lists import Lists, grouped
 from crystalrl.memory.neighbours.refine import Refiner
+from crystalrl.memory.neighbours.similar import SimilarLists
 from crystalrl.memory.neighbours.states import StateVectors
 from crystalrl.memory.neighbours.steps import Trajectories
 from crystalrl.memory.neighbours.tuning import GraphTuning
@@ -88,6 +89,7 @@ class NeighbourGraph:
             reward=view.fields["reward"], birth=view.birth, phase=view.phase, unevaluated=view.unevaluated
         )
         delta_r = self.scales.delta_r(view)
+        self._outcomes, self._delta_r = outcomes, delta_r
         self._classify = None if self.rule == "none" else neighbour_class(self.rule, outcomes, delta_r)
         self._update(view)
         near = None
@@ -97,7 +99,9 @@ class NeighbourGraph:
         if self.similar_lists is None:
             return Found(near, torch.zeros_like(view.occupied), self.scales.nothing, self.scales.nothing)
         lists = self.similar_lists.index[:, : view.slots]
-        flagged = contradicted_in_lists(self.rule, lists, outcomes, delta_r, self.has_unevaluated)
+        flagged = contradicted_in_lists(
+            self.rule, lists, outcomes, delta_r, self.has_unevaluated, self.backend.similar
+        )
         return Found(near, flagged, self.epsilon, delta_r)
 
     def _drop(self, lanes: Tensor) -> None:
@@ -202,10 +206,13 @@ class NeighbourGraph:
             refiner.renew(torch.cat([turn, short]))
             if self.similar_lists is not None:
                 around = refiner.around(turn, self.similar_lists.index[lane, turn].numpy())
-                candidates = torch.from_numpy(np.concatenate([close, around])).to(torch.int64)
-                both = torch.cat([slots, turn])
-                self._offer(self.similar_lists, view, torch.full_like(both, lane), both, candidates)
-                self._insert_similar(view, torch.full_like(slots, lane), slots, candidates[: len(slots)])
+                assert self.backend.similar is not None
+                similar = SimilarLists(
+                    loops=self.backend.similar, lists=self.similar_lists, states=self.states, rule=self.rule,
+                    lane=lane, epsilon=self.epsilon, delta_r=self._delta_r, outcomes=self._outcomes,
+                )  # fmt: skip
+                similar.offer(torch.cat([slots, turn]), np.concatenate([close, around]))
+                similar.offer_back(slots, close, self.has_unevaluated[lane])
 
     def _query(self, view: View, querying: Tensor, trajectories: Trajectories) -> tuple[Tensor, Tensor, Tensor]:
         """Let the lists of the slots bool[L, W] query the index. Returns, for the unevaluated ones, lane and slot
