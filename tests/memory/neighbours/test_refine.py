@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
-from crystalrl import CrystalMemory
+from crystalrl import CrystalMemory, Transition
 from crystalrl.memory.neighbours.index import Ivf
 from crystalrl.memory.neighbours.refine import Refiner
 from crystalrl.memory.neighbours.steps import Trajectories
@@ -111,3 +112,26 @@ def test_the_states_around_an_experience_are_the_nearest_to_its_own() -> None:
         right.append(len({*apart.topk(10, largest=False).indices.tolist()} & {*found[row].tolist()}) / 10)
     assert sum(right) / len(right) > 0.9
     assert recall(memory) > 0.95
+
+
+def test_searches_follow_trajectories_and_query_the_index_only_where_these_do_not_lead() -> None:
+    """One in eight steps of walks asks the index; of noise, all do."""
+    shares = []
+    for rho in (0.98, 0.0):
+        memory, rng = CrystalMemory(3000, obs=(12,), action=4, seed=0, envs=5), np.random.default_rng(0)
+        state = rng.normal(size=(5, 12))
+        for _ in range(400):
+            follows = rho * state + (1 - rho**2) ** 0.5 * rng.normal(size=state.shape)
+            memory.add(Transition(state, rng.integers(0, 4, 5), np.zeros(5), follows, np.zeros(5, bool)))
+            state = follows
+        refresh(memory)
+        slots = torch.arange(1600, 2000)
+        graph_of(memory).successor_lists.index[0, slots] = -1  # type: ignore[union-attr]
+        refiner, asked = refiner_of(memory), [0]
+        query = refiner.query
+        refiner.query = lambda role, some, k: (asked.append(len(some)), query(role, some, k))[1]  # type: ignore[method-assign]
+        refiner.fill(slots)
+        shares.append(sum(asked) / len(slots))
+        assert share_of_exact(memory, slots) > 0.95
+    assert shares[0] < 0.25
+    assert shares[1] > 0.9

@@ -71,34 +71,33 @@ class Refiner:
     def follow(self, role: str, slots: Tensor, starts: Any, k: int) -> Any:
         """int32[P, k]: states nearest to the (successor) states of slots int64[P], found along their trajectories.
 
-        A search starts from starts int32[P, T] and from the result of the step before; some also query the index, and
-        so do all whose adjacent steps turn out not to be among the nearest.
+        A search starts from starts int32[P, T] and from the result of the step before. Some also query the index, and
+        so do all whose nearest states turn out to include no adjacent step: these then search wider. Without lists to lead
+        anywhere, all query.
         """
+        order = self.trajectories.place[self.lane, slots].argsort(stable=True)
+        slots, starts, known = slots[order], starts[order.numpy()], np.full((len(slots), k), -1, np.int32)
         place = self.trajectories.place[self.lane, slots].numpy()
-        order = np.argsort(place, kind="stable")
-        place, ordered = place[order], slots.numpy()[order]
         before = np.arange(-1, len(slots) - 1)
-        before[:1] = -1
         before[1:][np.diff(place) > 2] = -1
-        asks = (place + self.turn) % self.tuning.query_every == 0
-        given = np.full((len(slots), starts.shape[1] + k), -1, np.int32)
-        given[:, : starts.shape[1]] = starts[order]
-        some = torch.from_numpy(ordered[asks])
-        given[asks, starts.shape[1] :] = self.query(role, some, k)
-        found = self.search(role, torch.from_numpy(ordered), given, k, before=before)
-        adjacent = self.adjacent(torch.from_numpy(ordered)).numpy()
-        lost = ~(found[:, : self.lists.k, None] == np.where(adjacent < 0, -2, adjacent)[:, None, :]).any((1, 2))
-        if lost.any():
-            rest = torch.from_numpy(ordered[lost])
-            asked = given[lost, starts.shape[1] :]
-            new = ~asks[lost]
-            asked[new] = self.query(role, torch.from_numpy(ordered[lost & ~asks]), k)
-            again = np.concatenate([found[lost], asked], 1)
-            found[lost] = self.search(role, rest, again, k, most=self.tuning.wide)
-        out = np.empty_like(found)
-        out[order] = found
-        self.lost = int(lost.sum()), len(lost)
-        return out
+        every = self.tuning.query_every if len(self.reverse) else 1
+        asking = (place + self.turn) % every == 0
+        known[asking] = self.query(role, slots[torch.from_numpy(asking)], k)
+        found = self.search(role, slots, np.concatenate([starts, known], 1), k, before=before)
+        lost = self._lost(slots, found)
+        late = lost & ~asking
+        known[late] = self.query(role, slots[torch.from_numpy(late)], k)
+        again = np.concatenate([found[lost], known[lost]], 1)
+        found[lost] = self.search(role, slots[torch.from_numpy(lost)], again, k, most=self.tuning.wide)
+        ordered = np.empty_like(found)
+        ordered[order.numpy()] = found
+        return ordered
+
+    def _lost(self, slots: Tensor, found: Any) -> Any:
+        """bool[P]: no step before or after those in slots int64[P] is among the nearest states found int32[P, T]."""
+        adjacent = self.adjacent(slots).numpy()
+        adjacent = np.where(adjacent < 0, -2, adjacent)
+        return ~(found[:, : self.lists.k, None] == adjacent[:, None, :]).any((1, 2))
 
     def adjacent(self, slots: Tensor) -> Tensor:
         """int64[P, T]: steps before and after those in slots int64[P]."""
