@@ -108,7 +108,9 @@ def test_new_experiences_are_offered_to_the_lists_of_those_similar_to_them(
 
 def test_a_tally_counts_the_recent_and_the_older_members_of_a_list() -> None:
     rng = np.random.default_rng(0)
-    lists = np.stack([np.where(np.arange(K) < n, rng.permutation(SLOTS)[:K], -1) for n in rng.integers(0, K + 1, SLOTS)])
+    lists = np.stack(
+        [np.where(np.arange(K) < n, rng.permutation(SLOTS)[:K], -1) for n in rng.integers(0, K + 1, SLOTS)]
+    )
     reward, birth = rng.integers(0, 3, SLOTS).astype(np.float32), rng.permutation(SLOTS)
     liquid, new, visited = (rng.random(SLOTS) < 0.3 for _ in range(3))
     out = np.empty((6, SLOTS), np.float32)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -26,12 +28,22 @@ def refined(slots: int = 1500) -> CrystalMemory:
     return memory
 
 
-def refiner_of(memory: CrystalMemory) -> Refiner:
+class Counting(Refiner):
+    """Counts the queries of its index."""
+
+    asked = 0
+
+    def query(self, role: str, slots: torch.Tensor, k: int) -> Any:
+        self.asked += len(slots)
+        return super().query(role, slots, k)
+
+
+def refiner_of[R: Refiner](memory: CrystalMemory, kind: type[R]) -> R:
     graph = graph_of(memory)
     assert graph.successor_lists is not None
     assert graph.backend.graph is not None
     assert isinstance(graph.index, Ivf)
-    return Refiner(
+    return kind(
         loops=graph.backend.graph, lists=graph.successor_lists, states=graph.states, index=graph.index,
         trajectories=Trajectories(memory.snapshot(), memory.spec.envs), tuning=GraphTuning(), lane=0, turn=0,
     )  # fmt: skip
@@ -49,10 +61,10 @@ def stored_in(memory: CrystalMemory) -> torch.Tensor:
 def test_lists_that_were_emptied_are_filled_with_the_nearest_again() -> None:
     memory = refined()
     slots = stored_in(memory)[::5].contiguous()
-    refiner = refiner_of(memory)
+    refiner = refiner_of(memory, Refiner)
     refiner.own[slots.numpy()] = -1
     assert share_of_exact(memory, slots) == 0
-    refiner = refiner_of(memory)
+    refiner = refiner_of(memory, Refiner)
     close = refiner.fill(slots)
     assert share_of_exact(memory, slots) > 0.95
     state = graph_of(memory).states.vectors("obs", torch.arange(memory.ledger.used)[None])[0]
@@ -67,11 +79,11 @@ def test_renewed_lists_lose_their_wrong_members() -> None:
     memory = refined()
     stored = stored_in(memory)
     slots = stored[:: len(stored) // 40]
-    refiner = refiner_of(memory)
+    refiner = refiner_of(memory, Refiner)
     wrong = stored[torch.randperm(len(stored), generator=torch.Generator().manual_seed(0))[: refiner.own.shape[1]]]
     refiner.own[slots.numpy()] = wrong.numpy()
     assert share_of_exact(memory, slots) < 0.1
-    refiner_of(memory).renew(slots)
+    refiner_of(memory, Refiner).renew(slots)
     assert share_of_exact(memory, slots) > 0.95
 
 
@@ -93,7 +105,7 @@ def test_a_new_slot_enters_the_lists_of_those_whose_successor_state_is_near() ->
         return sum(slot in index[owner].tolist() for owner, slot in wanted) / len(wanted)
 
     assert named() == 0
-    refiner = refiner_of(memory)
+    refiner = refiner_of(memory, Refiner)
     refiner.insert(new, refiner.fill(new))
     assert named() > 0.85
 
@@ -101,7 +113,7 @@ def test_a_new_slot_enters_the_lists_of_those_whose_successor_state_is_near() ->
 def test_the_states_around_an_experience_are_the_nearest_to_its_own() -> None:
     memory = refined()
     slots = stored_in(memory)[::20]
-    refiner = refiner_of(memory)
+    refiner = refiner_of(memory, Refiner)
     found = refiner.around(slots, torch.full((len(slots), 1), -1, dtype=torch.int32).numpy())
     state = graph_of(memory).states.vectors("obs", torch.arange(memory.ledger.used)[None])[0]
     empty = memory.ledger.phase[0, : memory.ledger.used] == 0
@@ -127,11 +139,9 @@ def test_searches_follow_trajectories_and_query_the_index_only_where_these_do_no
         refresh(memory)
         slots = torch.arange(1600, 2000)
         graph_of(memory).successor_lists.index[0, slots] = -1  # type: ignore[union-attr]
-        refiner, asked = refiner_of(memory), [0]
-        query = refiner.query
-        refiner.query = lambda role, some, k: (asked.append(len(some)), query(role, some, k))[1]  # type: ignore[method-assign]
+        refiner = refiner_of(memory, Counting)
         refiner.fill(slots)
-        shares.append(sum(asked) / len(slots))
+        shares.append(refiner.asked / len(slots))
         assert share_of_exact(memory, slots) > 0.95
     assert shares[0] < 0.25
     assert shares[1] > 0.9

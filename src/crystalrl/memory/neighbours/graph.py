@@ -89,7 +89,7 @@ class NeighbourGraph:
             reward=view.fields["reward"], birth=view.birth, phase=view.phase, unevaluated=view.unevaluated
         )
         delta_r = self.scales.delta_r(view)
-        self._outcomes, self._delta_r = outcomes, delta_r
+        self._compared = (self.rule, outcomes, delta_r)
         self._classify = None if self.rule == "none" else neighbour_class(self.rule, outcomes, delta_r)
         self._update(view)
         near = None
@@ -99,9 +99,7 @@ class NeighbourGraph:
         if self.similar_lists is None:
             return Found(near, torch.zeros_like(view.occupied), self.scales.nothing, self.scales.nothing)
         lists = self.similar_lists.index[:, : view.slots]
-        flagged = contradicted_in_lists(
-            self.rule, lists, outcomes, delta_r, self.has_unevaluated, self.backend.similar
-        )
+        flagged = contradicted_in_lists(self.rule, lists, outcomes, delta_r, self.has_unevaluated, self.backend.similar)
         return Found(near, flagged, self.epsilon, delta_r)
 
     def _drop(self, lanes: Tensor) -> None:
@@ -194,6 +192,7 @@ class NeighbourGraph:
         assert self.successor_lists is not None
         assert isinstance(self.index, Ivf)
         assert self.backend.graph is not None
+        assert self.backend.similar is not None
         for lane in view.due_on_host.nonzero()[:, 0].tolist():
             refiner = Refiner(
                 loops=self.backend.graph, lists=self.successor_lists, states=self.states, index=self.index,
@@ -206,11 +205,8 @@ class NeighbourGraph:
             refiner.renew(torch.cat([turn, short]))
             if self.similar_lists is not None:
                 around = refiner.around(turn, self.similar_lists.index[lane, turn].numpy())
-                assert self.backend.similar is not None
-                similar = SimilarLists(
-                    loops=self.backend.similar, lists=self.similar_lists, states=self.states, rule=self.rule,
-                    lane=lane, epsilon=self.epsilon, delta_r=self._delta_r, outcomes=self._outcomes,
-                )  # fmt: skip
+                given = (self.backend.similar, self.similar_lists, self.states, lane, self.epsilon)
+                similar = SimilarLists(*given, *self._compared)
                 similar.offer(torch.cat([slots, turn]), np.concatenate([close, around]))
                 similar.offer_back(slots, close, self.has_unevaluated[lane])
 

@@ -119,7 +119,8 @@ class Refiner:
         self.own[at] = np.take_along_axis(np.where(wrong, -1, ahead), order, 1)
         if alone.any():
             some = slots[torch.from_numpy(alone)]
-            self.own[some.numpy()] = self.follow("next_obs", some, np.concatenate([steps[alone], close[alone]], 1), k)
+            starts = np.concatenate([steps[alone], close[alone]], 1)
+            self.own[some.numpy()] = self.follow("next_obs", some, starts, k)
         return close
 
     def insert(self, slots: Tensor, close: Any) -> None:

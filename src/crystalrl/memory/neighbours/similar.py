@@ -20,15 +20,16 @@ class SimilarLists:
     """The lists of one lane, and what the loops read to compare its experiences."""
 
     loops: ModuleType
+    """`numba_similar`"""
     lists: Lists
     states: StateVectors
-    rule: str
     lane: int
     epsilon: Tensor
     """float32[L, 1]"""
+    rule: str
+    outcomes: Outcomes
     delta_r: Tensor
     """float32[L, 1]"""
-    outcomes: Outcomes
 
     def offer(self, slots: Tensor, candidates: Any) -> None:
         """Let the lists of slots int64[P] keep the nearest of what they hold and the candidates int32[P, T]."""
