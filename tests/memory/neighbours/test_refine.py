@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -28,6 +28,9 @@ def refined(slots: int = 1500) -> CrystalMemory:
     return memory
 
 
+Kind = TypeVar("Kind", bound=Refiner)
+
+
 class Counting(Refiner):
     """Counts the queries of its index."""
 
@@ -38,7 +41,7 @@ class Counting(Refiner):
         return super().query(role, slots, k)
 
 
-def refiner_of[R: Refiner](memory: CrystalMemory, kind: type[R]) -> R:
+def refiner_of(memory: CrystalMemory, kind: type[Kind]) -> Kind:
     graph = graph_of(memory)
     assert graph.successor_lists is not None
     assert graph.backend.graph is not None

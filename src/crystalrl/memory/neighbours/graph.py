@@ -26,10 +26,8 @@ from crystalrl.params import CrystalParams
 
 
 class NeighbourGraph:
-    """Neighbour lists of the lanes that hold many experiences, and the index from which they are filled.
-
-    Rebuilding it from scratch does not reproduce the same lists: they depend on past queries.
-    """
+    """Neighbour lists of the lanes that hold many experiences, and the index from which they are filled. They depend on
+    past queries, so rebuilding them from scratch would not reproduce them."""
 
     def __init__(
         self,
@@ -192,7 +190,6 @@ class NeighbourGraph:
         assert self.successor_lists is not None
         assert isinstance(self.index, Ivf)
         assert self.backend.graph is not None
-        assert self.backend.similar is not None
         for lane in view.due_on_host.nonzero()[:, 0].tolist():
             refiner = Refiner(
                 loops=self.backend.graph, lists=self.successor_lists, states=self.states, index=self.index,
@@ -204,9 +201,10 @@ class NeighbourGraph:
                 refiner.insert(slots, close)
             refiner.renew(torch.cat([turn, short]))
             if self.similar_lists is not None:
-                around = refiner.around(turn, self.similar_lists.index[lane, turn].numpy())
-                given = (self.backend.similar, self.similar_lists, self.states, lane, self.epsilon)
-                similar = SimilarLists(*given, *self._compared)
+                assert self.backend.similar is not None
+                lists, loops = self.similar_lists, self.backend.similar
+                around = refiner.around(turn, lists.index[lane, turn].numpy())
+                similar = SimilarLists(loops, lists, self.states, lane, self.epsilon, *self._compared)
                 similar.offer(torch.cat([slots, turn]), np.concatenate([close, around]))
                 similar.offer_back(slots, close, self.has_unevaluated[lane])
 

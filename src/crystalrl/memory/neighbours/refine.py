@@ -72,8 +72,8 @@ class Refiner:
         """int32[P, k]: states nearest to the (successor) states of slots int64[P], found along their trajectories.
 
         A search starts from starts int32[P, T] and from the result of the step before. Some also query the index, and
-        so do all whose nearest states turn out to include no adjacent step: these then search wider. Without lists to lead
-        anywhere, all query.
+        so do all whose nearest states turn out to include no adjacent step: these then search wider. Without lists
+        to lead anywhere, all query.
         """
         order = self.trajectories.place[self.lane, slots].argsort(stable=True)
         slots, starts, known = slots[order], starts[order.numpy()], np.full((len(slots), k), -1, np.int32)
