@@ -41,14 +41,14 @@ class Counting(Refiner):
         return super().query(role, slots, k)
 
 
-def refiner_of(memory: CrystalMemory, kind: type[Kind]) -> Kind:
+def refiner_of(memory: CrystalMemory, kind: type[Kind], every: int = 1) -> Kind:
     graph = graph_of(memory)
     assert graph.successor_lists is not None
     assert graph.backend.graph is not None
     assert isinstance(graph.index, Ivf)
     return kind(
         loops=graph.backend.graph, lists=graph.successor_lists, states=graph.states, index=graph.index,
-        trajectories=Trajectories(memory.snapshot(), memory.spec.envs), tuning=GraphTuning(), lane=0, turn=0,
+        trajectories=Trajectories(memory.snapshot(), memory.spec.envs), tuning=GraphTuning(query_every=every), lane=0, turn=0,
     )  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def test_searches_follow_trajectories_and_query_the_index_only_where_these_do_no
         refresh(memory)
         slots = torch.arange(1600, 2000)
         graph_of(memory).successor_lists.index[0, slots] = -1  # type: ignore[union-attr]
-        refiner = refiner_of(memory, Counting)
+        refiner = refiner_of(memory, Counting, every=8)
         refiner.fill(slots)
         shares.append(refiner.asked / len(slots))
         assert share_of_exact(memory, slots) > 0.95

@@ -68,20 +68,19 @@ class Refiner:
         self.loops.search(self._graph, space, slots.numpy(), starts, before, limits, found)
         return found
 
-    def follow(self, role: str, slots: Tensor, starts: Any, k: int) -> Any:
+    def follow(self, role: str, slots: Tensor, starts: Any, k: int, every: int = 1) -> Any:
         """int32[P, k]: states nearest to the (successor) states of slots int64[P], found along their trajectories.
 
-        A search starts from starts int32[P, T] and from the result of the step before. Some also query the index, and
-        so do all whose nearest states turn out to include no adjacent step: these then search wider. Without lists
-        to lead anywhere, all query.
+        A search starts from starts int32[P, T] and from the result of the step before. One in `every` also queries the
+        index, and so do all whose nearest states turn out to include no adjacent step: these then search wider. Without
+        lists to lead anywhere, all query.
         """
         order = self.trajectories.place[self.lane, slots].argsort(stable=True)
         slots, starts, known = slots[order], starts[order.numpy()], np.full((len(slots), k), -1, np.int32)
         place = self.trajectories.place[self.lane, slots].numpy()
         before = np.arange(-1, len(slots) - 1)
         before[1:][np.diff(place) > 2] = -1
-        every = self.tuning.query_every if len(self.reverse) else 1
-        asking = (place + self.turn) % every == 0
+        asking = (place + self.turn) % (every if len(self.reverse) else 1) == 0
         known[asking] = self.query(role, slots[torch.from_numpy(asking)], k)
         found = self.search(role, slots, np.concatenate([starts, known], 1), k, before=before)
         lost = self._lost(slots, found)
@@ -112,7 +111,7 @@ class Refiner:
         following = self.trajectories.successor(self.states, self.lane, slots, adjacent)
         steps = adjacent.numpy().astype(np.int32)
         k, alone, at = self.lists.k, following < 0, slots.numpy()
-        close = self.follow("obs", slots, steps, self._around)
+        close = self.follow("obs", slots, steps, self._around, self.tuning.query_every)
         ahead = np.concatenate([at[following, None], close[following, :k]], 1)
         wrong = (ahead == at[:, None]) | (ahead < 0)
         order = np.argsort(wrong, axis=1, kind="stable")[:, :k]
@@ -120,7 +119,7 @@ class Refiner:
         if alone.any():
             some = slots[torch.from_numpy(alone)]
             starts = np.concatenate([steps[alone], close[alone]], 1)
-            self.own[some.numpy()] = self.follow("next_obs", some, starts, k)
+            self.own[some.numpy()] = self.follow("next_obs", some, starts, k, self.tuning.query_every)
         return close
 
     def insert(self, slots: Tensor, close: Any) -> None:

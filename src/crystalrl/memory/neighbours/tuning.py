@@ -39,9 +39,10 @@ class GraphTuning:
     visits: int = 256
     """States that a graph search visits (numba)."""
     wide: int = 1024
-    """States that it visits where a trajectory does not lead to the neighbours."""
-    query_every: int = 8
-    """Every n-th search also starts from what the index finds; the others start from the result of the step before."""
+    """States that it visits where a trajectory does not lead to the neighbours (numba)."""
+    query_every: int = 1
+    """Every n-th search for the neighbours of a new experience also starts from what the index finds; all start from
+    the result of the step before (numba)."""
     reverse: int = 6
     """Reverse neighbours of a state whose lists a graph search visits (numba)."""
     around: int = 48
