@@ -48,7 +48,8 @@ def refiner_of(memory: CrystalMemory, kind: type[Kind], every: int = 1) -> Kind:
     assert isinstance(graph.index, Ivf)
     return kind(
         loops=graph.backend.graph, lists=graph.successor_lists, states=graph.states, index=graph.index,
-        trajectories=Trajectories(memory.snapshot(), memory.spec.envs), tuning=GraphTuning(query_every=every), lane=0, turn=0,
+        trajectories=Trajectories(memory.snapshot(), memory.spec.envs), tuning=GraphTuning(query_every=every),
+        lane=0, turn=0,
     )  # fmt: skip
 
 

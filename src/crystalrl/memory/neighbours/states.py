@@ -114,7 +114,8 @@ class StateVectors:
         """NumPy view [N, S] of the rows that hold a role's vectors, and where in a row they begin."""
         column = self.copies[role][lane] if role in self.copies else self._column(role, lane)
         column = column.reshape(len(column), -1)
-        wide, first = column.stride(0), column.storage_offset() % max(column.stride(0), 1)
+        wide = column.stride(0)
+        first = int(column.storage_offset()) % max(wide, 1)
         if column.stride(1) != 1 or first + column.shape[1] > wide:
             return column.contiguous().numpy(), 0
         return column.as_strided((len(column), wide), (wide, 1), column.storage_offset() - first).numpy(), first
