@@ -131,7 +131,7 @@ def test_the_states_around_an_experience_are_the_nearest_to_its_own() -> None:
 
 
 def test_searches_follow_trajectories_and_query_the_index_only_where_these_do_not_lead() -> None:
-    """One in eight steps of walks asks the index; of noise, all do."""
+    """With query_every = 8, one in eight steps of walks asks the index; of noise, all do."""
     shares = []
     for rho in (0.98, 0.0):
         memory, rng = CrystalMemory(3000, obs=(12,), action=4, seed=0, envs=5), np.random.default_rng(0)

@@ -40,7 +40,7 @@ class GraphTuning:
     """States that a graph search visits (numba)."""
     wide: int = 1024
     """States that it visits where a trajectory does not lead to the neighbours (numba)."""
-    query_every: int = 1
+    query_every: int = 4
     """Every n-th search for the neighbours of a new experience also starts from what the index finds; all start from
     the result of the step before (numba)."""
     reverse: int = 6
