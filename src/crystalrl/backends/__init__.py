@@ -16,6 +16,7 @@ from types import ModuleType
 
 import torch
 
+from crystalrl.backends import numpy_frames
 from crystalrl.backends.protocols import Pairs, TreeKind, Writes
 
 __all__ = ["Backend", "backend_for"]
@@ -40,6 +41,8 @@ class Backend:
     """Loops over lists of similar experiences: `numba_similar`."""
     adam: Callable[..., None] | None = None
     """`triton_adam.step`."""
+    frames: ModuleType = numpy_frames
+    """Codes of frames, on NumPy arrays: `numpy_frames` or `numba_frames`."""
 
     @property
     def on_host(self) -> bool:
@@ -93,10 +96,10 @@ def _numpy() -> Backend:
 
 
 def _numba() -> Backend:
-    from crystalrl.backends import numba_graph, numba_pairs, numba_similar, numba_tree
+    from crystalrl.backends import numba_frames, numba_graph, numba_pairs, numba_similar, numba_tree
 
-    pairs = Pairs(numba_pairs.nearest, numba_pairs.tally, numba_pairs.votes)
-    return replace(_on_host("numba", numba_tree), pairs=pairs, graph=numba_graph, similar=numba_similar)
+    pairs, loops = Pairs(numba_pairs.nearest, numba_pairs.tally, numba_pairs.votes), _on_host("numba", numba_tree)
+    return replace(loops, pairs=pairs, graph=numba_graph, similar=numba_similar, frames=numba_frames)
 
 
 def _on_host(name: str, loops: ModuleType) -> Backend:
