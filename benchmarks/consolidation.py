@@ -104,7 +104,7 @@ class Peer:
 
     def ask(self, memory: CrystalMemory) -> None:
         padded = NeighbourLists(memory).faiss_index()
-        padded.nprobe = Ivf.min_probes
+        padded.nprobe, padded.max_codes = Ivf.min_probes, 0
         self.rounds["peer"].append(process_and_wall(lambda: self.index.search(self.queries, 10)))
         self.rounds["padded_peer"].append(process_and_wall(lambda: padded.search(self.padded, 10)))
 

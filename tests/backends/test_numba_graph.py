@@ -30,6 +30,13 @@ def apart(points: Any, states: Any, scale: Any, i: int, j: int) -> float:
     return float((((states[j] - points[i]) * scale).astype(np.float64) ** 2).sum())
 
 
+def rows_of(space: Any) -> Any:
+    """The same as the loops take it: parts of wider rows."""
+    points, states, scale = space
+    rows = np.concatenate([np.full((SLOTS, 2), np.nan, np.float32), points, states], 1)
+    return (rows, 2), (rows, 2 + SIZE), scale
+
+
 def reversed_lists(lists: Any) -> dict[int, list[int]]:
     return {j: [i for i in range(SLOTS) if j in lists[i]] for j in range(SLOTS)}
 
@@ -98,9 +105,11 @@ def test_a_search_expands_the_nearest_state_first(seed: int, limits: Any) -> Non
     rng = np.random.default_rng(seed)
     slots, starts = rng.permutation(SLOTS)[:40], rng.integers(-1, SLOTS, (40, 4)).astype(np.int32)
     out, owners = np.empty((40, ROOM), np.int32), reversed_lists(lists)
-    loops.search(graph_of(lists), space, slots, starts, limits, out)
+    before = np.array([rng.integers(-1, p) for p in range(40)])
+    loops.search(graph_of(lists), rows_of(space), slots, starts, before, limits, out)
     for p, me in enumerate(slots.tolist()):
-        wanted = searched(lists, owners, space, me, starts[p].tolist(), limits)
+        given = starts[p].tolist() + (out[before[p]].tolist() if before[p] >= 0 else [])
+        wanted = searched(lists, owners, space, me, given, limits)
         assert out[p].tolist() == wanted + [-1] * (ROOM - len(wanted))
 
 
@@ -115,5 +124,15 @@ def test_new_slots_enter_the_lists_that_name_their_neighbours_if_they_are_nearer
             mine = sorted({*wanted[owner], slot}, key=lambda j: apart(*space, owner, j))
             if not wanted[owner] or mine[-1] != slot:  # not farther than the last
                 wanted[owner] = mine[:K]
-    loops.insert(graph_of(lists), space, new, hints)
+    loops.insert(graph_of(lists), rows_of(space), new, hints)
     assert [[j for j in each if j >= 0] for each in lists.tolist()] == wanted
+
+
+def test_distances_are_those_of_each_point_to_the_named_state_and_0_between_equal_ones() -> None:
+    _, (points, states, scale) = example(0)
+    others, out = np.random.default_rng(0).permutation(SLOTS), np.empty(SLOTS, np.float32)
+    points[::3] = states[others[::3]]
+    loops.distances(rows_of((points, states, scale)), others, out)
+    wanted = [apart(points, states, scale, i, j) ** 0.5 for i, j in enumerate(others.tolist())]
+    assert np.allclose(out, wanted, rtol=1e-6)
+    assert (out[::3] == 0).all()

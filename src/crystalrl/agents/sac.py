@@ -179,7 +179,8 @@ class SAC(Agent):
         target = self.td_target(batch, self._fixed_noise(obs), self.critics if self.params.errors == "online" else None)
         output = self.outputs(batch)
         error = (target.unsqueeze(-1) - output["q"]).abs().mean(-1)
-        best = self.twins(self.critics, obs, self.greedy(obs, batch.context), batch.context)
+        greedy = lanewise(torch.tanh, output["policy"][..., : self.size])
+        best = self.twins(self.critics, obs, greedy, batch.context)
         stake = (best - output["q"]).mean(-1)
         if self.scale is not None:
             unit = self.scale.unit(obs, batch.context)

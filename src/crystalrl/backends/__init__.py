@@ -37,6 +37,8 @@ class Backend:
     pairs: Pairs | None = None
     graph: ModuleType | None = None
     """Loops over neighbour lists: `numba_graph`."""
+    similar: ModuleType | None = None
+    """Loops over lists of similar experiences: `numba_similar`."""
     adam: Callable[..., None] | None = None
     """`triton_adam.step`."""
     frames: ModuleType = numpy_frames
@@ -94,11 +96,11 @@ def _numpy() -> Backend:
 
 
 def _numba() -> Backend:
-    from crystalrl.backends import numba_frames, numba_graph, numba_pairs, numba_tree, numba_writes
+    from crystalrl.backends import numba_frames, numba_graph, numba_pairs, numba_similar, numba_tree, numba_writes
 
     pairs = Pairs(numba_pairs.nearest, numba_pairs.tally, numba_pairs.votes)
     host = _on_host("numba", numba_tree, numba_writes)
-    return replace(host, pairs=pairs, graph=numba_graph, frames=numba_frames)
+    return replace(host, pairs=pairs, graph=numba_graph, similar=numba_similar, frames=numba_frames)
 
 
 def _on_host(name: str, loops: ModuleType, writes: ModuleType) -> Backend:

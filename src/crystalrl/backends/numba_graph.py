@@ -2,7 +2,9 @@
 
 graph = (lists i32[N, K], start i64[N + 1], reverse i32[M]): reverse[start[j]:start[j + 1]] are the reverse neighbours
 of slot j, the slots whose lists contain it.
-space = (points [N, D], states [N, D], scale f32[D]): the list of slot i contains states near point i.
+space = (points, states, scale f32[D]): the list of slot i contains states near point i. points and states are (rows
+[N, S], first): a vector is a part of a row, D numbers from the first. (A view of these parts has no stride of one that
+the compiler knows of, so it would read the numbers one by one.)
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from crystalrl.backends.numba_jit import fast, jit
+
+UNKNOWN = np.float32(np.inf)
 
 
 @jit
@@ -54,11 +58,41 @@ def remove(lists: Any, removed: Any) -> None:
 @fast
 def _squared_distance(point: Any, states: Any, j: int, scale: Any) -> Any:
     """Squared distance of a point (already scaled) to the state of slot j."""
-    total = np.float32(0)
+    rows, first = states
+    state, total = rows[j, first : first + len(scale)], np.float32(0)
     for d in range(len(scale)):
-        gap = np.float32(states[j, d]) * scale[d] - point[d]
+        gap = np.float32(state[d]) * scale[d] - point[d]
         total += gap * gap
     return total
+
+
+@fast
+def _between(points: Any, i: int, states: Any, j: int, scale: Any) -> Any:
+    """Squared distance of the point of slot i to the state of slot j."""
+    rows, first = points
+    others, begin = states
+    point, state, total = rows[i, first : first + len(scale)], others[j, begin : begin + len(scale)], np.float32(0)
+    for d in range(len(scale)):
+        gap = (np.float32(state[d]) - np.float32(point[d])) * scale[d]
+        total += gap * gap
+    return total
+
+
+@jit
+def distances(space: Any, others: Any, out: Any) -> None:
+    """Distance of each point to the state of slot others i64[W] → out f32[W]."""
+    points, states, scale = space
+    for i in range(len(others)):
+        out[i] = np.sqrt(_between(points, i, states, others[i], scale))
+
+
+@jit
+def _load(points: Any, i: int, scale: Any, out: Any) -> None:
+    """The scaled point of slot i → out f32[D]."""
+    rows, first = points
+    point = rows[i, first : first + len(scale)]
+    for d in range(len(scale)):
+        out[d] = np.float32(point[d]) * scale[d]
 
 
 @jit
@@ -75,29 +109,31 @@ def _keep_if_near(names: Any, far: Any, pending: Any, held: int, j: int, apart: 
 
 
 @jit
-def search(graph: Any, space: Any, slots: Any, starts: Any, limits: Any, out: Any) -> None:
+def search(graph: Any, space: Any, slots: Any, starts: Any, before: Any, limits: Any, out: Any) -> None:
     """Greedy graph search: states nearest to the points of slots i64[P] → out i32[P, R], nearest first, −1 for none;
     never the slot itself.
 
-    It starts from starts i32[P, T] (−1: none) and, if `own`, from the slot itself, and expands the nearest state not
-    yet expanded: it visits the members of up to `few` lists that contain it. It ends when every state found is
-    expanded, or after `most` visits. limits = (most, few, turn, own); `turn` changes which lists come first.
+    It starts from starts i32[P, T] (−1: none), from what was found for an earlier row, before i64[P] (−1: none), and,
+    if `own`, from the slot itself. It expands the nearest state not yet expanded: it visits the members of up to `few`
+    lists that contain it. It ends when every state found is expanded, or after `most` visits. limits = (most, few,
+    turn, own); `turn` changes which lists come first.
     """
     lists, start, reverse = graph
     points, states, scale = space
     most, few, turn, own = limits
     far, pending = np.empty(out.shape[1], np.float32), np.empty(out.shape[1], np.bool_)
     point, seen = np.empty(len(scale), np.float32), np.zeros(lists.shape[0], np.int32)
+    nothing = np.empty(0, np.int32)
     for p in range(len(slots)):
         slot, held, visits, names = slots[p], 0, 0, out[p]
         seen[slot] = p + 1
         names[:] = -1
-        for d in range(len(scale)):
-            point[d] = np.float32(points[slot, d]) * scale[d]
-        for j in starts[p]:
-            if j >= 0 and seen[j] != p + 1:
-                seen[j] = p + 1
-                held = _keep_if_near(names, far, pending, held, j, _squared_distance(point, states, j, scale))
+        _load(points, slot, scale, point)
+        for given in (starts[p], out[before[p]] if before[p] >= 0 else nothing):
+            for j in given:
+                if j >= 0 and seen[j] != p + 1:
+                    seen[j] = p + 1
+                    held = _keep_if_near(names, far, pending, held, j, _squared_distance(point, states, j, scale))
         expanded, at = slot, -1
         if not own:
             expanded, at = -1, 0
@@ -131,9 +167,7 @@ def insert(graph: Any, space: Any, new: Any, hints: Any) -> None:
     found through each other.
     """
     lists, start, reverse = graph
-    points, states, scale = space
-    point, seen = np.empty(len(scale), np.float32), np.zeros(lists.shape[0], np.int32)
-    room = lists.shape[1]
+    seen, last = np.zeros(lists.shape[0], np.int32), np.full(lists.shape[0], UNKNOWN, np.float32)
     for p in range(len(new)):
         slot = new[p]
         seen[slot] = p + 1
@@ -141,22 +175,30 @@ def insert(graph: Any, space: Any, new: Any, hints: Any) -> None:
             if hint < 0:
                 continue
             for owner in reverse[start[hint] : start[hint + 1]]:
-                if seen[owner] == p + 1:
-                    continue
-                seen[owner] = p + 1
-                names, held, known = lists[owner], room, False
-                for d in range(len(scale)):
-                    point[d] = np.float32(points[owner, d]) * scale[d]
-                for x in range(room):
-                    known = known or names[x] == slot
-                    if names[x] < 0:
-                        held = x
-                        break
-                apart = _squared_distance(point, states, slot, scale)
-                if known or (held > 0 and apart >= _squared_distance(point, states, names[held - 1], scale)):
-                    continue
-                at = min(held, room - 1)
-                while at > 0 and _squared_distance(point, states, names[at - 1], scale) > apart:
-                    names[at] = names[at - 1]
-                    at -= 1
-                names[at] = slot
+                if seen[owner] != p + 1:
+                    seen[owner] = p + 1
+                    _insert(lists[owner], space, owner, slot, last)
+
+
+@jit
+def _insert(names: Any, space: Any, owner: int, slot: int, last: Any) -> None:
+    """Offer a slot to the list of its owner; last[owner]: squared distance of its last entry, if known."""
+    points, states, scale = space
+    apart = _between(points, owner, states, slot, scale)
+    if apart >= last[owner]:
+        return
+    held = 0
+    while held < len(names) and names[held] >= 0:
+        if names[held] == slot:
+            return
+        held += 1
+    if held > 0:
+        last[owner] = _between(points, owner, states, names[held - 1], scale)
+        if apart >= last[owner]:
+            return
+    at = min(held, len(names) - 1)
+    while at > 0 and _between(points, owner, states, names[at - 1], scale) > apart:
+        names[at] = names[at - 1]
+        at -= 1
+    names[at] = slot
+    last[owner] = _between(points, owner, states, names[min(held, len(names) - 1)], scale)

@@ -108,6 +108,12 @@ def test_quantiles_agree_with_numpy() -> None:
         got = masked_quantile(torch.tensor(values), torch.tensor(mask), q)[:, 0].numpy()
         wanted = [np.quantile(row[keep], q) for row, keep in zip(values, mask, strict=True)]
         np.testing.assert_allclose(got, wanted, rtol=1e-5)
+        alone = [
+            masked_quantile(torch.tensor(row[None]), torch.tensor(keep[None]), q)
+            for row, keep in zip(values, mask, strict=True)
+        ]
+        assert torch.cat(alone)[:, 0].tolist() == got.tolist()
+    assert masked_quantile(torch.ones(1, 3), torch.zeros(1, 3, dtype=torch.bool), 0.5).tolist() == [[0.0]]
 
 
 @pytest.mark.parametrize(("novelty", "visits"), [("grid", [3] * 6), ("state_action", [6] * 6)])

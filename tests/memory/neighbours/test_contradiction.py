@@ -158,9 +158,10 @@ def test_a_rule_over_lists_that_hold_all_within_epsilon_is_the_rule_over_all_pai
     apart.fill_diagonal_(torch.inf)
     near = (apart <= 0.6) & (given.phase[0] > 0)
     lists = torch.where(near, torch.arange(slots), -1)[None].to(torch.int32)
-    got = contradicted_in_lists(rule, lists, given, delta_r)
+    visited = torch.zeros(1, slots, dtype=torch.bool)
     assert wanted.any()
-    assert torch.equal(got, wanted)
+    for loops in (None, backend_for(torch.device("cpu")).similar):
+        assert torch.equal(contradicted_in_lists(rule, lists, given, delta_r, visited, loops), wanted)
 
 
 def test_lists_name_a_neighbour_with_another_reward_though_ten_alike_are_nearer() -> None:

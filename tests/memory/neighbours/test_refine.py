@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
+import numpy as np
 import pytest
 import torch
 
-from crystalrl import CrystalMemory
+from crystalrl import CrystalMemory, Transition
 from crystalrl.memory.neighbours.index import Ivf
 from crystalrl.memory.neighbours.refine import Refiner
 from crystalrl.memory.neighbours.steps import Trajectories
@@ -25,14 +28,28 @@ def refined(slots: int = 1500) -> CrystalMemory:
     return memory
 
 
-def refiner_of(memory: CrystalMemory) -> Refiner:
+Kind = TypeVar("Kind", bound=Refiner)
+
+
+class Counting(Refiner):
+    """Counts the queries of its index."""
+
+    asked = 0
+
+    def query(self, role: str, slots: torch.Tensor, k: int) -> Any:
+        self.asked += len(slots)
+        return super().query(role, slots, k)
+
+
+def refiner_of(memory: CrystalMemory, kind: type[Kind], every: int = 1) -> Kind:
     graph = graph_of(memory)
     assert graph.successor_lists is not None
     assert graph.backend.graph is not None
     assert isinstance(graph.index, Ivf)
-    return Refiner(
+    return kind(
         loops=graph.backend.graph, lists=graph.successor_lists, states=graph.states, index=graph.index,
-        trajectories=Trajectories(memory.snapshot(), memory.spec.envs), tuning=GraphTuning(), lane=0, turn=0,
+        trajectories=Trajectories(memory.snapshot(), memory.spec.envs), tuning=GraphTuning(query_every=every),
+        lane=0, turn=0,
     )  # fmt: skip
 
 
@@ -48,10 +65,10 @@ def stored_in(memory: CrystalMemory) -> torch.Tensor:
 def test_lists_that_were_emptied_are_filled_with_the_nearest_again() -> None:
     memory = refined()
     slots = stored_in(memory)[::5].contiguous()
-    refiner = refiner_of(memory)
+    refiner = refiner_of(memory, Refiner)
     refiner.own[slots.numpy()] = -1
     assert share_of_exact(memory, slots) == 0
-    refiner = refiner_of(memory)
+    refiner = refiner_of(memory, Refiner)
     close = refiner.fill(slots)
     assert share_of_exact(memory, slots) > 0.95
     state = graph_of(memory).states.vectors("obs", torch.arange(memory.ledger.used)[None])[0]
@@ -66,11 +83,11 @@ def test_renewed_lists_lose_their_wrong_members() -> None:
     memory = refined()
     stored = stored_in(memory)
     slots = stored[:: len(stored) // 40]
-    refiner = refiner_of(memory)
+    refiner = refiner_of(memory, Refiner)
     wrong = stored[torch.randperm(len(stored), generator=torch.Generator().manual_seed(0))[: refiner.own.shape[1]]]
     refiner.own[slots.numpy()] = wrong.numpy()
     assert share_of_exact(memory, slots) < 0.1
-    refiner_of(memory).renew(slots)
+    refiner_of(memory, Refiner).renew(slots)
     assert share_of_exact(memory, slots) > 0.95
 
 
@@ -92,7 +109,7 @@ def test_a_new_slot_enters_the_lists_of_those_whose_successor_state_is_near() ->
         return sum(slot in index[owner].tolist() for owner, slot in wanted) / len(wanted)
 
     assert named() == 0
-    refiner = refiner_of(memory)
+    refiner = refiner_of(memory, Refiner)
     refiner.insert(new, refiner.fill(new))
     assert named() > 0.85
 
@@ -100,7 +117,7 @@ def test_a_new_slot_enters_the_lists_of_those_whose_successor_state_is_near() ->
 def test_the_states_around_an_experience_are_the_nearest_to_its_own() -> None:
     memory = refined()
     slots = stored_in(memory)[::20]
-    refiner = refiner_of(memory)
+    refiner = refiner_of(memory, Refiner)
     found = refiner.around(slots, torch.full((len(slots), 1), -1, dtype=torch.int32).numpy())
     state = graph_of(memory).states.vectors("obs", torch.arange(memory.ledger.used)[None])[0]
     empty = memory.ledger.phase[0, : memory.ledger.used] == 0
@@ -111,3 +128,24 @@ def test_the_states_around_an_experience_are_the_nearest_to_its_own() -> None:
         right.append(len({*apart.topk(10, largest=False).indices.tolist()} & {*found[row].tolist()}) / 10)
     assert sum(right) / len(right) > 0.9
     assert recall(memory) > 0.95
+
+
+def test_searches_follow_trajectories_and_query_the_index_only_where_these_do_not_lead() -> None:
+    """With query_every = 8, one in eight steps of walks asks the index; of noise, all do."""
+    shares = []
+    for rho in (0.98, 0.0):
+        memory, rng = CrystalMemory(3000, obs=(12,), action=4, seed=0, envs=5), np.random.default_rng(0)
+        state = rng.normal(size=(5, 12))
+        for _ in range(400):
+            follows = rho * state + (1 - rho**2) ** 0.5 * rng.normal(size=state.shape)
+            memory.add(Transition(state, rng.integers(0, 4, 5), np.zeros(5), follows, np.zeros(5, bool)))
+            state = follows
+        refresh(memory)
+        slots = torch.arange(1600, 2000)
+        graph_of(memory).successor_lists.index[0, slots] = -1  # type: ignore[union-attr]
+        refiner = refiner_of(memory, Counting, every=8)
+        refiner.fill(slots)
+        shares.append(refiner.asked / len(slots))
+        assert share_of_exact(memory, slots) > 0.95
+    assert shares[0] < 0.25
+    assert shares[1] > 0.9

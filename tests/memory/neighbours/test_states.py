@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from crystalrl import CrystalMemory, CrystalParams, Transition
+from crystalrl.memory.neighbours.states import StateVectors
 from tests.memory.neighbours.walks import graph_of, refresh
 
 pytest.importorskip("faiss")
@@ -45,3 +46,20 @@ def test_a_memory_with_lists_that_was_cleared_can_be_consolidated(action: int | 
     memory.consolidate(lambda batch: batch.reward)
     assert len(memory) == 0
     memory.check()
+
+
+def test_the_loops_read_rows_with_the_vectors_of_every_lane() -> None:
+    memory = CrystalMemory(50, obs=(2, 3), action=(2,), lanes=3, seed=0, envs=10)
+    rng = np.random.default_rng(0)
+    seen, follows = rng.normal(size=(2, 3, 10, 2, 3)).astype(np.float32)
+    acted, ends = rng.normal(size=(3, 10, 2)).astype(np.float32), np.zeros((3, 10), bool)
+    memory.add(Transition(seen, acted, rng.normal(size=(3, 10)), follows, ends))
+    states = StateVectors(memory.features, memory.arena)
+    for lane in range(3):
+        (after, begin), (before, first), scale = states.space("next_obs", lane)
+        actions, start = states.labels(lane)[2]
+        assert after.flags.c_contiguous
+        assert scale.tolist() == [1.0] * 6
+        assert np.array_equal(before[:10, first : first + 6], seen[lane].reshape(10, 6))
+        assert np.array_equal(after[:10, begin : begin + 6], follows[lane].reshape(10, 6))
+        assert np.array_equal(actions[:10, start : start + 2], acted[lane])

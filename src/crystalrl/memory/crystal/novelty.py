@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -174,10 +175,22 @@ def pseudo_counts(nearby: Neighbourhood, occupied: Tensor) -> Tensor:
 
 def masked_quantile(values: Tensor, mask: Tensor, q: float) -> Tensor:
     """float32[L, 1]: quantile of the masked values [L, N] of each lane, linearly interpolated; 0 if there are none."""
-    ordered = values.masked_fill(~mask, torch.inf).sort(-1).values
     place = q * (mask.sum(-1, keepdim=True).to(torch.float64) - 1).clamp_min(0)
-    low = place.floor().to(torch.int64)
-    high = place.ceil().to(torch.int64)
-    below, above = ordered.gather(1, low), ordered.gather(1, high)
+    low, high = place.floor().to(torch.int64), place.ceil().to(torch.int64)
+    below, above = _order_statistics(values, mask, low, high)
     value = below + (above - below).nan_to_num(0.0) * (place - low).to(values.dtype)
     return torch.where(mask.any(-1, keepdim=True), value, 0.0)
+
+
+def _order_statistics(values: Tensor, mask: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    """The masked values [L, 1] of ranks low and high int64[L, 1] in each lane; infinite where there are none. A single
+    lane on CPU selects them, which takes a quarter of the time of sorting."""
+    if values.is_cuda or len(values) > 1:
+        ordered = values.masked_fill(~mask, torch.inf).sort(-1).values
+        return ordered.gather(1, low), ordered.gather(1, high)
+    given = values[mask]
+    if not len(given):
+        return torch.full_like(values[:, :1], torch.inf), torch.full_like(values[:, :1], torch.inf)
+    ranks = [int(low), int(high)]
+    below, above = np.partition(given.numpy(), ranks)[ranks].tolist()
+    return values.new_tensor([[below]]), values.new_tensor([[above]])

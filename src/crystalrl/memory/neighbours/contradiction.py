@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -185,19 +186,34 @@ def neighbour_class(rule: str, outcomes: Outcomes, delta_r: Tensor) -> Neighbour
 
 
 def contradicted_in_lists(
-    rule: str, lists: Tensor, outcomes: Outcomes, delta_r: Tensor, has_unevaluated: Tensor | None = None
+    rule: str, lists: Tensor, outcomes: Outcomes, delta_r: Tensor, has_unevaluated: Tensor, loops: ModuleType | None
 ) -> Tensor:
     """bool[L, N]: flagged by the rule, from lists int32[L, N, K] of the slots within ε of each experience (−1: none).
 
-    has_unevaluated bool[L, N]: whether an unevaluated experience lies within ε, listed or not.
+    has_unevaluated bool[L, N]: whether an unevaluated experience lies within ε, listed or not. loops: `numba_similar`,
+    which has a loop for `fresh_mean`.
     """
     lanes, slots, _ = lists.shape
+    if loops is not None and rule == "fresh_mean":
+        return _listed_mean_by_loop(loops, lists, outcomes, delta_r, has_unevaluated)
     flat = _Flat(lists, outcomes, delta_r, has_unevaluated)
     flagged = torch.zeros(lanes * slots, dtype=torch.bool, device=lists.device)
     judge = {"exists": _listed_exists, "newer_majority": _listed_majority, "fresh_mean": _listed_mean}[rule]
     for rows in torch.arange(lanes * slots, device=lists.device).split(1 << 17):
         flagged[rows] = judge(_Listed(flat, rows))
     return flagged.view(lanes, slots) & (outcomes.phase >= LOWEST_PHASE[rule])
+
+
+def _listed_mean_by_loop(
+    loops: ModuleType, lists: Tensor, outcomes: Outcomes, delta_r: Tensor, has_unevaluated: Tensor
+) -> Tensor:
+    sums = torch.empty(6, *outcomes.phase.shape, dtype=torch.float32, device="cpu")
+    liquid = outcomes.phase == LIQUID
+    for lane, delta in enumerate(delta_r.expand(len(lists), 1)[:, 0].numpy()):
+        columns = (outcomes.reward, outcomes.birth, liquid, outcomes.unevaluated, has_unevaluated)
+        mine = tuple(column[lane].contiguous().numpy() for column in columns)
+        loops.tally(lists[lane].numpy(), mine, delta, sums[:, lane].numpy())
+    return Tally(*sums).contradicts(outcomes.reward, delta_r) & (outcomes.phase >= LOWEST_PHASE["fresh_mean"])
 
 
 class _Flat:

@@ -16,6 +16,7 @@ from crystalrl.memory.neighbours.features import Features
 from crystalrl.memory.neighbours.index import Brute, Index, Ivf
 from crystalrl.memory.neighbours.lists import Lists, grouped
 from crystalrl.memory.neighbours.refine import Refiner
+from crystalrl.memory.neighbours.similar import SimilarLists
 from crystalrl.memory.neighbours.states import StateVectors
 from crystalrl.memory.neighbours.steps import Trajectories
 from crystalrl.memory.neighbours.tuning import GraphTuning
@@ -25,10 +26,8 @@ from crystalrl.params import CrystalParams
 
 
 class NeighbourGraph:
-    """Neighbour lists of the lanes that hold many experiences, and the index from which they are filled.
-
-    Rebuilding it from scratch does not reproduce the same lists: they depend on past queries.
-    """
+    """Neighbour lists of the lanes that hold many experiences, and the index from which they are filled. They depend on
+    past queries, so rebuilding them from scratch would not reproduce them."""
 
     def __init__(
         self,
@@ -88,6 +87,7 @@ class NeighbourGraph:
             reward=view.fields["reward"], birth=view.birth, phase=view.phase, unevaluated=view.unevaluated
         )
         delta_r = self.scales.delta_r(view)
+        self._compared = (self.rule, outcomes, delta_r)
         self._classify = None if self.rule == "none" else neighbour_class(self.rule, outcomes, delta_r)
         self._update(view)
         near = None
@@ -97,7 +97,7 @@ class NeighbourGraph:
         if self.similar_lists is None:
             return Found(near, torch.zeros_like(view.occupied), self.scales.nothing, self.scales.nothing)
         lists = self.similar_lists.index[:, : view.slots]
-        flagged = contradicted_in_lists(self.rule, lists, outcomes, delta_r, self.has_unevaluated)
+        flagged = contradicted_in_lists(self.rule, lists, outcomes, delta_r, self.has_unevaluated, self.backend.similar)
         return Found(near, flagged, self.epsilon, delta_r)
 
     def _drop(self, lanes: Tensor) -> None:
@@ -201,11 +201,12 @@ class NeighbourGraph:
                 refiner.insert(slots, close)
             refiner.renew(torch.cat([turn, short]))
             if self.similar_lists is not None:
-                around = refiner.around(turn, self.similar_lists.index[lane, turn].numpy())
-                candidates = torch.from_numpy(np.concatenate([close, around])).to(torch.int64)
-                both = torch.cat([slots, turn])
-                self._offer(self.similar_lists, view, torch.full_like(both, lane), both, candidates)
-                self._insert_similar(view, torch.full_like(slots, lane), slots, candidates[: len(slots)])
+                assert self.backend.similar is not None
+                lists, loops = self.similar_lists, self.backend.similar
+                around = refiner.around(turn, lists.index[lane, turn].numpy())
+                similar = SimilarLists(loops, lists, self.states, lane, self.epsilon, *self._compared)
+                similar.offer(torch.cat([slots, turn]), np.concatenate([close, around]))
+                similar.offer_back(slots, close, self.has_unevaluated[lane])
 
     def _query(self, view: View, querying: Tensor, trajectories: Trajectories) -> tuple[Tensor, Tensor, Tensor]:
         """Let the lists of the slots bool[L, W] query the index. Returns, for the unevaluated ones, lane and slot

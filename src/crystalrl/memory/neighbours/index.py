@@ -197,6 +197,7 @@ class Ivf:
             return np.zeros((0, k), np.int64)
         index = self.indices[lane]
         index.nprobe = max(self.min_probes, self.examined * index.nlist // max(index.ntotal, 1))
+        index.max_codes = 2 * self.examined
         return index.search(self._padded(queries), k)[1]
 
     def state(self, lane: int) -> IndexState:

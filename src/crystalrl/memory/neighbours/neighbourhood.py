@@ -39,7 +39,7 @@ class Neighbourhood(Found):
         """float32[L, W]: distance of each successor state to the state of slot other int64[L, W]."""
         if self.graph is None:
             return self._measured(other)
-        listed = self.graph.states.all_successor_distances(other)
+        listed = self.graph.states.all_successor_distances(other, self.graph.backend.graph)
         if bool(self.graph.active.all()):
             return listed
         return torch.where(self.graph.active.to(other.device)[:, None], listed, self._measured(other))

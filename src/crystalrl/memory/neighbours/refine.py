@@ -54,13 +54,49 @@ class Refiner:
         """int32[P, k]: what the index finds nearest to the (successor) states of slots int64[P]."""
         return self.index.nearest(self.lane, self.states.of_lane(role, self.lane, slots), k).astype(np.int32)
 
-    def search(self, role: str, slots: Tensor, starts: Any, k: int, own: bool = False) -> Any:
-        """int32[P, k]: states nearest to the (successor) states of slots int64[P], found from starts int32[P, T]."""
+    def search(
+        self, role: str, slots: Tensor, starts: Any, k: int, *, before: Any = None, most: int | None = None,
+        own: bool = False,
+    ) -> Any:  # fmt: skip
+        """int32[P, k]: states nearest to the (successor) states of slots int64[P], found from starts int32[P, T] and
+        from the results of the earlier rows before int64[P] (−1: none)."""
         found = np.empty((len(slots), k), np.int32)
-        limits = (self.tuning.visits, self.tuning.reverse, self.turn, own)
+        limits = (most or self.tuning.visits, self.tuning.reverse, self.turn, own)
+        before = np.full(len(slots), -1, np.int64) if before is None else before
         starts = np.ascontiguousarray(starts)
-        self.loops.search(self._graph, self.states.space(role, self.lane), slots.numpy(), starts, limits, found)
+        space = self.states.space(role, self.lane)
+        self.loops.search(self._graph, space, slots.numpy(), starts, before, limits, found)
         return found
+
+    def follow(self, role: str, slots: Tensor, starts: Any, k: int, every: int = 1) -> Any:
+        """int32[P, k]: states nearest to the (successor) states of slots int64[P], found along their trajectories.
+
+        A search starts from starts int32[P, T] and from the result of the step before. One in `every` also queries the
+        index, and so do all whose nearest states turn out to include no adjacent step: these then search wider. Without
+        lists to lead anywhere, all query.
+        """
+        order = self.trajectories.place[self.lane, slots].argsort(stable=True)
+        slots, starts, known = slots[order], starts[order.numpy()], np.full((len(slots), k), -1, np.int32)
+        place = self.trajectories.place[self.lane, slots].numpy()
+        before = np.arange(-1, len(slots) - 1)
+        before[1:][np.diff(place) > 2] = -1
+        asking = (place + self.turn) % (every if len(self.reverse) else 1) == 0
+        known[asking] = self.query(role, slots[torch.from_numpy(asking)], k)
+        found = self.search(role, slots, np.concatenate([starts, known], 1), k, before=before)
+        lost = self._lost(slots, found)
+        late = lost & ~asking
+        known[late] = self.query(role, slots[torch.from_numpy(late)], k)
+        again = np.concatenate([found[lost], known[lost]], 1)
+        found[lost] = self.search(role, slots[torch.from_numpy(lost)], again, k, most=self.tuning.wide)
+        ordered = np.empty_like(found)
+        ordered[order.numpy()] = found
+        return ordered
+
+    def _lost(self, slots: Tensor, found: Any) -> Any:
+        """bool[P]: no step before or after those in slots int64[P] is among the nearest states found int32[P, T]."""
+        adjacent = self.adjacent(slots).numpy()
+        adjacent = np.where(adjacent < 0, -2, adjacent)
+        return ~(found[:, : self.lists.k, None] == adjacent[:, None, :]).any((1, 2))
 
     def adjacent(self, slots: Tensor) -> Tensor:
         """int64[P, T]: steps before and after those in slots int64[P]."""
@@ -75,16 +111,15 @@ class Refiner:
         following = self.trajectories.successor(self.states, self.lane, slots, adjacent)
         steps = adjacent.numpy().astype(np.int32)
         k, alone, at = self.lists.k, following < 0, slots.numpy()
-        starts = np.concatenate([self.query("obs", slots, self._around), steps], 1)
-        close = self.search("obs", slots, starts, self._around)
+        close = self.follow("obs", slots, steps, self._around, self.tuning.query_every)
         ahead = np.concatenate([at[following, None], close[following, :k]], 1)
         wrong = (ahead == at[:, None]) | (ahead < 0)
         order = np.argsort(wrong, axis=1, kind="stable")[:, :k]
         self.own[at] = np.take_along_axis(np.where(wrong, -1, ahead), order, 1)
         if alone.any():
             some = slots[torch.from_numpy(alone)]
-            starts = np.concatenate([self.query("next_obs", some, k), steps[alone]], 1)
-            self.own[some.numpy()] = self.search("next_obs", some, starts, k)
+            starts = np.concatenate([steps[alone], close[alone]], 1)
+            self.own[some.numpy()] = self.follow("next_obs", some, starts, k, self.tuning.query_every)
         return close
 
     def insert(self, slots: Tensor, close: Any) -> None:
@@ -97,8 +132,7 @@ class Refiner:
         a search from a list's own members alone leads back to them."""
         k, at = self.lists.k, slots.numpy()
         known = (self.own[at], self.adjacent(slots).numpy().astype(np.int32))
-        starts = np.concatenate([*known, self.query("next_obs", slots, k)], 1)
-        self.own[at] = self.search("next_obs", slots, starts, k)
+        self.own[at] = self.follow("next_obs", slots, np.concatenate(known, 1), k)
 
     def around(self, slots: Tensor, starts: Any) -> Any:
         """int32[P, T]: states near those of slots int64[P]."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any, ClassVar
 
 import torch
@@ -94,17 +95,33 @@ class StateVectors:
         return vectors if self.raw else (vectors - self.mean[lane]) / self.deviation[lane]
 
     def space(self, role: str, lane: int) -> tuple[Any, Any, Any]:
-        """NumPy views of one lane, on CPU: (successor) states [N, D], states [N, D], and the factors float32[D] of the
-        coordinates."""
+        """One lane as the loops on CPU read it: (successor) states, states, and the factors float32[D] of the
+        coordinates; see `numba_graph`."""
         scale = torch.ones_like(self.deviation[lane, 0]) if self.raw else 1 / self.deviation[lane, 0]
-        if self.copies:
-            points, states = (self.copies[name][lane].numpy() for name in (role, "obs"))
-            return points, states, scale.numpy()
-        place = torch.tensor([[lane], [0]], device="cpu")
-        first = int(self.arena.position(*place))
-        rows = slice(first, first + self.slots)
-        points, states = (self.arena.columns[name].flatten(1)[rows].numpy() for name in (role, "obs"))
-        return points, states, scale.numpy()
+        return self._rows(role, lane), self._rows("obs", lane), scale.numpy()
+
+    def labels(self, lane: int) -> tuple[Any, ...]:
+        """One lane as the loops on CPU read it: states and their factors, actions (codes or vectors) and their factors,
+        context ids [N] (or [0] without); see `numba_similar`."""
+        _, states, scale = self.space("obs", lane)
+        factor = torch.ones_like(self.action_deviation[lane, 0]) if self.raw else 1 / self.action_deviation[lane, 0]
+        context = self._column("context", lane) if self.features.spec.context else torch.zeros(0, device="cpu")
+        return states, scale, self._rows("action", lane), factor.numpy(), context.numpy()
+
+    def _rows(self, role: str, lane: int) -> tuple[Any, int]:
+        """NumPy view [N, S] of the rows that hold a role's vectors, and where in a row they begin."""
+        column = self.copies[role][lane] if role in self.copies else self._column(role, lane)
+        column = column.reshape(len(column), -1)
+        wide = column.stride(0)
+        first = int(column.storage_offset()) % max(wide, 1)
+        if column.stride(1) != 1 or first + column.shape[1] > wide:
+            return column.contiguous().numpy(), 0
+        return column.as_strided((len(column), wide), (wide, 1), column.storage_offset() - first).numpy(), first
+
+    def _column(self, name: str, lane: int) -> Tensor:
+        """A column of the arena [N, …], one lane."""
+        first = int(self.arena.position(*torch.tensor([[lane], [0]], device="cpu")))
+        return self.arena.columns[name][first : first + self.slots]
 
     def distance(self, role: str, lane: Tensor, one: Tensor, other: Tensor) -> Tensor:
         """float32[P, T]: distance of the state (or successor state) of slot one [P] to the states of other [P, T]."""
@@ -116,10 +133,15 @@ class StateVectors:
         """float32[P, T]: distance of the successor state of slot one [P] to the states of other [P, T]."""
         return self.distance("next_obs", lane, one, other)
 
-    def all_successor_distances(self, other: Tensor) -> Tensor:
-        """float32[L, W]: distance of each successor state to the state of slot other int64[L, W]."""
+    def all_successor_distances(self, other: Tensor, loops: ModuleType | None) -> Tensor:
+        """float32[L, W]: distance of each successor state to the state of slot other int64[L, W]; loops:
+        `numba_graph`."""
         lanes, width = other.shape
         far = torch.empty(lanes * width, dtype=torch.float32, device=other.device)
+        if loops is not None:
+            for lane, mine in enumerate(far.view(lanes, width).numpy()):
+                loops.distances(self.space("next_obs", lane), other[lane].numpy(), mine)
+            return far.view(lanes, width)
         for part in torch.arange(lanes * width, device=other.device).split(1 << 17):
             far[part] = self.successor_distance(part // width, part % width, other.flatten()[part, None])[:, 0]
         return far.view(lanes, width)

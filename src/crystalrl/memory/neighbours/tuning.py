@@ -31,13 +31,18 @@ class GraphTuning:
     """Neighbours of a new experience through whose reverse neighbours it finds the lists that should name it."""
     insert_at_once: int = 8
     """Maximum number of new experiences that one list compares per consolidation."""
-    query_limit: int = 1 << 16
+    query_limit: int = 1 << 18
     """If more experiences than this are new at once (mostly after a load), their lists start from adjacent steps, and
     query the index when they are renewed in turn."""
     epsilon_every: int = 1 << 16
     """ε is measured in every n-th consolidation of n times this many slots."""
     visits: int = 256
     """States that a graph search visits (numba)."""
+    wide: int = 1024
+    """States that it visits where a trajectory does not lead to the neighbours (numba)."""
+    query_every: int = 4
+    """Every n-th search for the neighbours of a new experience also starts from what the index finds; all start from
+    the result of the step before (numba)."""
     reverse: int = 6
     """Reverse neighbours of a state whose lists a graph search visits (numba)."""
     around: int = 48
