@@ -11,6 +11,7 @@ from torch import Tensor
 
 from crystalrl.agents.networks import LaneNetwork, Shape
 from crystalrl.agents.optimiser import SCHEDULES, LaneAdam
+from crystalrl.agents.pop_art import PopArt
 from crystalrl.lanes import PerLane, lane_values
 from crystalrl.losses import Distance, Penalty
 from crystalrl.random import Streams
@@ -144,6 +145,8 @@ class Agent:
     distances: Mapping[str, Distance] = {}
     """For methods that clone outputs: the distance between two values of an output, by name; squared error for those
     without one."""
+    scale: PopArt | None = None
+    """How values are normalised, if they are."""
     parts: Mapping[str, Part]
     """The trained networks, under the names of their outputs: "q" and, if there is one, "policy"."""
 

@@ -171,7 +171,7 @@ class DQN(ValueAgent):
         return batch.reward + batch.discount * best
 
     def outputs(self, batch: Batch) -> dict[str, Tensor]:
-        return {"q": self.network(self.theta, require_tensor(batch.obs), batch.context)}
+        return {"q": self.values(self.theta, require_tensor(batch.obs), batch.context)}
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:

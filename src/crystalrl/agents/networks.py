@@ -65,6 +65,8 @@ class LaneNetwork:
         if dueling:
             linear.append((widths[-1], heads * atoms))
         self.layers = [*folded, *linear]
+        self.first_head = len(self.filters) + self.depth
+        """Number of the first layer that makes outputs; hidden layers come before it."""
         noise = linear if noisy else []
         sizes = [size for fan_in, fan_out in [*self.layers, *noise] for size in (fan_in * fan_out, fan_out)]
         self.used = sum(sizes)

@@ -51,7 +51,7 @@ class PNN(Frozen):
         network, out = part.network, {}
         for index in range(len(network.filters), len(network.layers)):
             fan_in, fan_out = network.layers[index]
-            hidden = index < len(network.filters) + network.depth
+            hidden = index < network.first_head
             source = self._column(fan_in, part) if index > len(network.filters) else torch.zeros(fan_in)
             if hidden:
                 target = self._column(fan_out, part)
@@ -72,7 +72,7 @@ class PNN(Frozen):
             layers = part.network.split(self.trainable[name])
             for index, mask in self._reads(part, range(task, task + 1)).items():
                 layers[index][0].copy_(mask.expand_as(layers[index][0]))
-                hidden = index < len(part.network.filters) + part.network.depth
+                hidden = index < part.network.first_head
                 own = self._column(part.network.layers[index][1], part).to(mask.device) == task
                 layers[index][1].copy_((own if hidden else torch.ones_like(own)).expand_as(layers[index][1]))
             for index in range(len(part.network.filters)):
