@@ -48,6 +48,8 @@ def trainer(method: str, agent: str = "dqn", seeds: tuple[int, ...] = (0, 1), **
     }
     if method == "recall":
         fields["agent_params"]["pop_art"] = True
+    if method == "pnn":
+        fields["agent_params"]["columns"] = 3
     if method == "her":
         fields["agent_params"]["n_step"] = 1
     if method == "nec":

@@ -26,6 +26,9 @@ class AgentParams:
     """Units per hidden layer."""
     depth: int = 3
     """Number of hidden layers."""
+    columns: int = 1
+    """Groups of hidden units with adapters between them, one per task, for the method `pnn`; 1: a plain network.
+    `width` is that of all columns together."""
     layer_norm: bool = False
     """Normalise hidden layers (Ba et al. 2016)."""
     multi_head: bool = False
@@ -56,6 +59,7 @@ class AgentParams:
             {
                 "width": (self.width >= 1, "a whole number ≥ 1"),
                 "depth": (self.depth >= 1, "a whole number ≥ 1"),
+                "columns": (self.columns >= 1 and self.width % self.columns == 0, "a whole number that divides width"),
                 "learning_rate": (all(rate > 0 for rate in lane_values(self.learning_rate)), "numbers > 0"),
                 "schedule": (self.schedule in SCHEDULES, f"one of {', '.join(SCHEDULES)}"),
                 "horizon": (self.horizon >= 1, "a whole number ≥ 1"),

@@ -68,6 +68,7 @@ def value_network(spaces: Spaces, params: ValueParams, atoms: int = 1, noisy: bo
         heads=params.value_heads(spaces),
         atoms=atoms,
         noisy=noisy,
+        columns=params.columns,
     )
 
 
