@@ -151,7 +151,8 @@ class DQN(ValueAgent):
             unit = self.scale.unit(td_error, batch.context)
             q, td_error = q / unit.unsqueeze(-1), td_error / unit
             anchors = anchors and in_units(anchors, unit)
-        loss = weighted_mean(huber(td_error), batch.weight)
+        error = huber(td_error) if self.scale is None else 0.5 * td_error.square()  # a rare reward is many units large
+        loss = weighted_mean(error, batch.weight)
         if anchors is not None:
             loss = loss + anchor_losses({"q": q}, anchors)
         return with_penalty(loss, method, {"q": self.theta}), td_error
