@@ -52,5 +52,5 @@ def test_exploration_with_one_head_is_refused() -> None:
 
 
 def test_a_negative_time_of_exploration_is_refused() -> None:
-    with pytest.raises(ValueError, match="^explore: wanted a whole number ≥ 0, got -1"):
+    with pytest.raises(ValueError, match=r"^explore: wanted a whole number ≥ 0, got -1"):
         ClonExParams(explore=-1)

@@ -44,5 +44,3 @@ def test_other_agents_and_values_that_are_not_normalised_are_refused() -> None:
         trainer("recall", agent_params={"width": 12, "multi_head": True})
     with pytest.raises(ValueError, match="method recall: wanted explore = 0, because there is one head, got 24"):
         trainer("recall", "sac", agent_params={"width": 12, "pop_art": True})
-
-

@@ -88,10 +88,11 @@ class LaneNetwork:
         """Standard normals per lane for one noisy pass."""
 
     def split(self, theta: Tensor) -> list[Layer]:
-        """(weight [L, in, out], bias [L, 1, out]) of every layer, then of noise scales and adapters, if there are any."""
+        """(weight [L, in, out], bias [L, 1, out]) of every layer, then of noise scales and adapters, if any."""
         pieces = theta.split(self._sizes, dim=1)
         return [
-            (pieces[2 * i].unflatten(1, shape), pieces[2 * i + 1].unsqueeze(1)) for i, shape in enumerate(self.split_shapes)
+            (pieces[2 * i].unflatten(1, shape), pieces[2 * i + 1].unsqueeze(1))
+            for i, shape in enumerate(self.split_shapes)
         ]
 
     def __call__(

@@ -41,6 +41,7 @@ class ClonEx(Cloning):
 
     def __init__(self, setup: Setup, params: ClonExParams) -> None:
         super().__init__(setup, params)
+        self.explore = params.explore
         one = setup.agent.network.heads == 1 or not setup.memory.spec.context
         name = type(self).__name__.lower()
         refuse(name, one and params.explore > 0, "explore = 0, because there is one head", params.explore)
@@ -65,15 +66,15 @@ class ClonEx(Cloning):
 
     def act(self, agent: Agent, obs: Tensor, epsilon: Tensor, context: Tensor | None) -> Tensor:
         """At the start of a task the actions of earlier heads, then the agent's own."""
-        if context is None or not self.params.explore:
+        if context is None or not self.explore:
             return agent.act(obs, epsilon, context)
         turn = torch.arange(obs.shape[1], device=obs.device) % self.learnt.clamp_min(1)
         mean = torch.where(self.steps > 0, self.total / self.steps.clamp_min(1), -torch.inf)
-        testing = 2 * self.clock < self.params.explore
+        testing = 2 * self.clock < self.explore
         self.choice.copy_(torch.where(testing, turn, mean.argmax(1, keepdim=True)))
         old = agent.act(obs, torch.zeros_like(epsilon), self.heads.gather(1, self.choice).to(context.dtype))
         new = agent.act(obs, epsilon, context)
-        return torch.where((self.clock < self.params.explore) & (self.learnt > 0), old, new)
+        return torch.where((self.clock < self.explore) & (self.learnt > 0), old, new)
 
     def stored(self, slots: Tensor) -> None:
         """Credit the rewards to the heads that acted."""

@@ -44,7 +44,7 @@ class HER(Method):
 
     def __init__(self, setup: Setup, params: HERParams) -> None:
         memory = setup.memory
-        wanted = "a suite that shows goals, such as reach-4-goals, or environments with dict observations, not redefined"
+        wanted = "a suite that shows goals, such as reach-4-goals, or tasks with dict observations, none redefined"
         refuse("her", setup.goals is None, wanted, "one without goals")
         refuse("her", memory.spec.n_step > 1, "n_step = 1", memory.spec.n_step)
         assert setup.goals is not None

@@ -51,9 +51,7 @@ def row_jobs(searches: Mapping[str, Search], out: Path) -> list[Job]:
 def left(jobs: Sequence[Job]) -> list[str]:
     """The rows that still lack trials."""
     return [
-        name
-        for name, search, folder in jobs
-        if not folder.exists() or len(Trials(folder, search).all) < search.trials
+        name for name, search, folder in jobs if not folder.exists() or len(Trials(folder, search).all) < search.trials
     ]
 
 
