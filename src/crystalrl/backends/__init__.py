@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from types import ModuleType
 
 import torch
 
+from crystalrl.backends import numpy_frames
 from crystalrl.backends.protocols import Pairs, TreeKind, Writes
 
 __all__ = ["Backend", "backend_for"]
@@ -38,6 +39,8 @@ class Backend:
     """Loops over neighbour lists: `numba_graph`."""
     adam: Callable[..., None] | None = None
     """`triton_adam.step`."""
+    frames: ModuleType = numpy_frames
+    """Codes of frames, on NumPy arrays: `numpy_frames` or `numba_frames`."""
 
     @property
     def on_host(self) -> bool:
@@ -91,19 +94,19 @@ def _numpy() -> Backend:
 
 
 def _numba() -> Backend:
-    from crystalrl.backends import numba_graph, numba_pairs, numba_tree
+    from crystalrl.backends import numba_frames, numba_graph, numba_pairs, numba_tree
 
     pairs = Pairs(numba_pairs.nearest, numba_pairs.tally, numba_pairs.votes)
-    return _on_host("numba", numba_tree, pairs, numba_graph)
+    return replace(_on_host("numba", numba_tree), pairs=pairs, graph=numba_graph, frames=numba_frames)
 
 
-def _on_host(name: str, loops: ModuleType, pairs: Pairs | None = None, graph: ModuleType | None = None) -> Backend:
+def _on_host(name: str, loops: ModuleType) -> Backend:
     from crystalrl.backends.cpu_tree import CpuTree
     from crystalrl.backends.cpu_writes import CpuWrites
     from crystalrl.backends.numpy_tree import ARITY
 
     tree = TreeKind(partial(CpuTree, loops), ARITY, loops.TOP, ordered=True)
-    return Backend(name, tree, CpuWrites(loops), loops, pairs, graph)
+    return Backend(name, tree, CpuWrites(loops), loops)
 
 
 def _torch() -> Backend:

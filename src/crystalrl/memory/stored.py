@@ -101,7 +101,7 @@ class StoredMemory(ABC):
     @exclusive
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Load `state`. Raises CheckpointError, with nothing changed, if it does not fit or is not a possible state."""
-        own, state = self._tensors(), checkpoint.without_draws(state)
+        own, state = self._tensors(), self.arena.current(checkpoint.without_draws(state))
         if odd := sorted(map(str, set(state) ^ {*own, *self.arena.own_state})):
             raise CheckpointError(
                 f"state: wanted the tensors of {type(self).__name__}, got others: {', '.join(odd[:6])}"

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import torch
 from stable_baselines3 import DQN
-from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.env_util import make_atari_env, make_vec_env
 from stable_baselines3.common.vec_env import VecFrameStack
 
 from crystalrl.integrations.sb3 import Consolidate, CrystalReplayBuffer, PrioritizedReplayBuffer
+from crystalrl.memory import ReplayMemory
+from tests.experience import assert_same_batch
 
 
 class Moving(gym.Env[Any, Any]):
@@ -63,3 +65,27 @@ def test_a_stack_that_does_not_fit_the_images_is_refused() -> None:
         ValueError, match=r"stack: wanted observations whose first axis is a multiple of 3, got .*4, 8, 8"
     ):
         stacked_model(PrioritizedReplayBuffer, 3).learn(10, callback=Consolidate())
+
+
+def atari_memory(buffer: Any, stack: int | None) -> ReplayMemory:
+    """The memory of a model that has played Breakout, with SB3's own wrappers, for 400 steps."""
+    env = VecFrameStack(make_atari_env("BreakoutNoFrameskip-v4", 2, seed=0), 4)
+    options: dict[str, Any] = {"buffer_size": 300, "learning_starts": 250, "batch_size": 8, "seed": 1, "train_freq": 50}
+    options["replay_buffer_kwargs"] = {"stack": stack, "seed": 2}
+    model = DQN("MlpPolicy", env, replay_buffer_class=buffer, policy_kwargs={"net_arch": [4]}, **options)
+    model.learn(400, callback=Consolidate())
+    env.close()
+    found: ReplayMemory = model.replay_buffer.memory
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("buffer", [CrystalReplayBuffer, PrioritizedReplayBuffer])
+def test_frames_of_a_real_game_take_two_kilobytes_and_give_the_same_batches(buffer: Any) -> None:
+    pytest.importorskip("ale_py")
+    pytest.importorskip("cv2")
+    once, whole = atari_memory(buffer, 4), atari_memory(buffer, None)
+    assert len(once) == 300
+    assert_same_batch(once.sample(64), whole.sample(64))
+    assert whole.nbytes > 56_000 * 300
+    assert once.nbytes < 2_000 * 300

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from crystalrl import CrystalMemory, CrystalParams
+from crystalrl import CrystalMemory, CrystalParams, Transition
 from crystalrl.memory.neighbours.features import Features, flatten
 from crystalrl.memory.storage.spec import StorageSpec
 from crystalrl.random import Streams
+from tests.experience import assert_same_state
+from tests.memory.crystal.experience import WithLists
 
 
 def test_features_must_be_vectors() -> None:
@@ -80,3 +83,48 @@ def test_large_observations_of_the_paper_are_compared_whole() -> None:
     assert torch.equal(features.states(large), large)
     assert features.plain
     assert Features(spec, Streams([5]), params=CrystalParams.anchored()).states(large).shape == (1, 5, 32)
+
+
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize("options", [{"stack": 4}, {"stack": 4, "lanes": 2}, {}])
+def test_images_consolidated_part_by_part_give_the_same(
+    options: dict[str, Any], lists: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = []
+    for part in (Features.part_bytes, 7 * 4 * 4 * 12 * 12 * options.get("lanes", 1)):
+        monkeypatch.setattr(Features, "part_bytes", part)
+        memory = (WithLists if lists else CrystalMemory)(
+            120, obs=(4, 12, 12), obs_dtype=torch.uint8, action=3, seed=0, **options
+        )
+        watched(memory, 180)
+        states.append(memory.state_dict())
+    assert int(memory.consolidations.min()) == 3
+    assert_same_state(*states)
+
+
+def watched(memory: CrystalMemory, steps: int) -> None:
+    """Steps of environments with images, which is consolidated now and then."""
+    rng, lead = np.random.default_rng(0), (memory.lanes, 1) if memory.spec.lanes else ()
+    obs = rng.integers(0, 256, (*lead, 4, 12, 12), dtype=np.uint8)
+    for number in range(steps):
+        follows = np.roll(obs, -1, axis=-3)
+        follows[..., -1, :, :] = rng.integers(0, 256, (*lead, 12, 12), dtype=np.uint8)
+        ends = np.zeros(lead, bool)
+        memory.add(Transition(obs, rng.integers(3, size=lead), rng.random(lead), follows, ends))
+        obs = follows
+        if number % 60 == 59:
+            memory.consolidate(lambda batch: batch.reward)
+
+
+def test_a_consolidation_holds_few_images_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def count(obs: Any) -> torch.Tensor:
+        seen.append(obs.shape[1])
+        return flatten(obs)[..., :40]
+
+    monkeypatch.setattr(Features, "part_bytes", 50 * 4 * 4 * 12 * 12)
+    memory = CrystalMemory(120, obs=(4, 12, 12), obs_dtype=torch.uint8, action=3, stack=4, features=count)
+    watched(memory, 120)
+    assert len(memory) == 120
+    assert max(seen) == 50

@@ -11,8 +11,8 @@ from crystalrl import Batch, Evaluation, Transition
 from crystalrl.memory import ReplayMemory
 from tests.experience import assert_same_batch, assert_same_value
 
-FRAME = (2, 3)
-"""Shape of one frame. Few pixels of few values, so that frames often repeat by chance, blank ones too."""
+FRAME = (2, 8)
+"""Shape of one frame. Few pixels, so that frames often repeat by chance, and that states are not projected."""
 
 COPIES = ("vicinity.slot.copy.obs", "vicinity.slot.copy.next_obs")
 """Vectors of small states: a memory that stores observations whole reads them from there."""
@@ -24,10 +24,18 @@ class Stacks:
 
     def __init__(self, rng: np.random.Generator, k: int, dtype: Any = np.uint8) -> None:
         self.rng, self.k, self.dtype = rng, k, dtype
+        self.shown = np.zeros(FRAME, dtype)
         self.reset()
 
     def frame(self) -> np.ndarray:
-        return self.rng.integers(0, 2 if self.rng.random() < 0.3 else 200, FRAME).astype(self.dtype)
+        """The last one with up to two pixels changed, one of noise, or a blank one."""
+        how = self.rng.random()
+        if how > 0.3:
+            self.shown = self.shown.copy()
+            self.shown.reshape(-1)[self.rng.integers(self.shown.size, size=2)] = self.rng.integers(0, 3)
+        else:
+            self.shown = self.rng.integers(0, 1 if how < 0.1 else 200, FRAME).astype(self.dtype)
+        return self.shown
 
     def reset(self) -> None:
         first = self.frame()

@@ -62,7 +62,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
         {"obs": {"a": (4, 2)}, "stack": 4},
         r"^stack: wanted one box observation, got a dict of \['a'\]",
     ),
-    "a stack on a GPU": ({"stack": 2, "device": "cuda"}, r"^stack: wanted a memory on CPU .*got device cuda"),
+    "a stack on a GPU": ({"stack": 2, "device": "cuda"}, "^stack: wanted device cpu, with deliver='cuda' for"),
 }
 
 

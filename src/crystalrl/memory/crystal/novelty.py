@@ -121,14 +121,17 @@ def find_visits(grid: Grid, view: View, features: Features) -> Visits:
     """The cells of all experiences; visits of the unevaluated ones are new."""
     new, centre, deviation = view.unevaluated, grid.centre, grid.deviation
     if not grid.scaled:
-        centre, deviation = grid.scale(*moments(features.grid_vectors(view.fields), new, view.block), new)
+        vectors = features.grid_vectors(view.fields, features.seen(view)[0])
+        centre, deviation = grid.scale(*moments(vectors, new, view.block), new)
     cell = grid.cell[:, : view.slots].clone()
     slots, real = padded(new)
     if not slots.shape[1]:
         return Visits(new, cell, centre, deviation)
-    some = view.arena.unpack(view.arena.read(slots))
-    found = grid.cell_of(features.grid_vectors(some), features.grid_codes(some), centre, deviation)
-    cell[real.nonzero()[:, 0], slots[real]] = found[real]
+    size = features.at_once(slots)
+    for some, here in zip(slots.split(size, 1), real.split(size, 1), strict=True):
+        fields = view.arena.unpack(view.arena.read(some))
+        found = grid.cell_of(features.grid_vectors(fields), features.grid_codes(fields), centre, deviation)
+        cell[here.nonzero()[:, 0], some[here]] = found[here]
     return Visits(new, cell, centre, deviation)
 
 

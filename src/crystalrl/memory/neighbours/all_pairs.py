@@ -78,7 +78,7 @@ class AllPairs:
 
     def _search(self, view: View) -> Found:
         params = self.params
-        state, successor = (self.features.states(view.fields[role]) for role in ("obs", "next_obs"))
+        state, successor = self.features.seen(view)
         if not params.raw_distance:
             mean, deviation = moments(state, view.occupied, view.block)
             state, successor = (state - mean) / deviation, (successor - mean) / deviation

@@ -9,6 +9,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from crystalrl.memory.neighbours.view import View
+from crystalrl.memory.storage.external import AnyArena
+from crystalrl.memory.storage.frame_arena import ROLES
 from crystalrl.memory.storage.spec import StorageSpec
 from crystalrl.params import CrystalParams
 from crystalrl.random import Stream, Streams, element_bits, normal_from_bits
@@ -26,6 +29,8 @@ class Features:
     """Observations with more dimensions than this are projected."""
     projected: ClassVar[int] = 32
     """Dimensions of a projection."""
+    part_bytes: ClassVar[int] = 1 << 28
+    """Bytes of the observations, as float32, that are held at once."""
 
     def __init__(
         self, spec: StorageSpec, streams: Streams, given: FeatureMap | None = None, params: CrystalParams | None = None
@@ -49,6 +54,27 @@ class Features:
         """Whether actions are codes, not vectors."""
         return isinstance(self.spec.action, int)
 
+    def stored(self, arena: AnyArena, slots: Tensor) -> tuple[Tensor, Tensor]:
+        """State vectors float32[L, M, D] of the observations and of the next ones in slots int64[L, M]. Images are read
+        and projected part by part."""
+        found: list[list[Tensor]] = [[], []]
+        for some in slots.split(self.at_once(slots), dim=1):
+            fields = arena.unpack(arena.read(some))
+            for role, vectors in zip(ROLES, found, strict=True):
+                vectors.append(self.states(fields[role]))
+        return torch.cat(found[0], 1), torch.cat(found[1], 1)
+
+    def seen(self, view: View) -> tuple[Tensor, Tensor]:
+        """`stored` of all slots in view."""
+        if self.at_once(view.phase) >= view.slots:
+            return self.states(view.fields["obs"]), self.states(view.fields["next_obs"])
+        return self.stored(view.arena, torch.arange(view.slots, device=view.phase.device).expand(len(view.phase), -1))
+
+    def at_once(self, slots: Tensor) -> int:
+        """Slots [L, M] that are read at once: as many as fit into `part_bytes`."""
+        size = 4 * sum(map(math.prod, self.spec.obs_shapes.values()))
+        return max(self.part_bytes // (size * len(slots)), 1)
+
     def states(self, obs: Observation) -> Tensor:
         """State vectors float32[L, N, D] of observations [L, N, …]."""
         if self.given is None:
@@ -58,9 +84,9 @@ class Features:
             raise ValueError(f"features: wanted vectors [lanes, N, D], got shape {tuple(vectors.shape)}")
         return vectors.to(torch.float32)
 
-    def grid_vectors(self, fields: Mapping[str, Any]) -> Tensor:
-        """float32[L, N, D]: state and box action."""
-        state = self.states(fields["obs"])
+    def grid_vectors(self, fields: Mapping[str, Any], state: Tensor | None = None) -> Tensor:
+        """float32[L, N, D]: state (None: that of fields) and box action."""
+        state = self.states(fields["obs"]) if state is None else state
         return state if self.discrete else torch.cat([state, fields["action"].flatten(2).to(torch.float32)], -1)
 
     def grid_codes(self, fields: Mapping[str, Any]) -> Tensor:

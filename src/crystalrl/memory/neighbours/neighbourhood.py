@@ -46,7 +46,7 @@ class Neighbourhood(Found):
 
     def _measured(self, other: Tensor) -> Tensor:
         """`successor_distance` of lanes without lists, in deviations of everything that they store now."""
-        state, successor = (self.features.states(self.view.fields[role]) for role in ("obs", "next_obs"))
+        state, successor = self.features.seen(self.view)
         gap = state.gather(1, other[..., None].expand_as(state)) - successor
         if not self.raw:
             gap = gap / moments(state, self.view.occupied, self.view.block)[1]

@@ -12,8 +12,7 @@ from crystalrl.memory.neighbours.experiences import Experiences
 from crystalrl.memory.neighbours.features import Features
 from crystalrl.memory.neighbours.view import View
 from crystalrl.memory.storage.external import AnyArena
-
-ROLES = ("obs", "next_obs")
+from crystalrl.memory.storage.frame_arena import ROLES
 
 
 class StateVectors:
@@ -68,10 +67,9 @@ class StateVectors:
     def take(self, slots: Tensor, real: Tensor) -> None:
         """Copy the vectors of slots int64[L, M] where real bool[L, M], if copies are kept."""
         if self.copies and slots.shape[1]:
-            fields = self.arena.unpack(self.arena.read(slots))
-            lane = real.nonzero()[:, 0]
-            for role, copy in self.copies.items():
-                copy[lane, slots[real]] = self.features.states(fields[role])[real]
+            lane, vectors = real.nonzero()[:, 0], self.features.stored(self.arena, slots)
+            for copy, states in zip(self.copies.values(), vectors, strict=True):
+                copy[lane, slots[real]] = states[real]
 
     def _raw(self, role: str, slots: Tensor) -> Tensor:
         """float32[L, M, D] of slots int64[L, M], as stored."""

@@ -56,6 +56,10 @@ class Payload:
     def fill(self, state: Named) -> None:
         """Load `state`, once `rows` are loaded."""
 
+    def current(self, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """A memory's stored state, with this storage's part as this version writes it. Raises CheckpointError."""
+        return state
+
 
 class Arena(Payload):
     """Rows of L lanes × N slots. The ledger knows which of them are occupied."""

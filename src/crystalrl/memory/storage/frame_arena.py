@@ -11,24 +11,29 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl.memory.storage.arena import Arena, refuse_if_too_large
-from crystalrl.memory.storage.checks import Named, Problems, between, booleans, finite, row_problems
-from crystalrl.memory.storage.frames import BLANK, FramePool, first_frames, frame_bytes, needed, pool_bytes
+from crystalrl.memory.storage.checks import Named, Problems, between, row_problems
+from crystalrl.memory.storage.frame_files import from_pixels, state_problems
+from crystalrl.memory.storage.frames import (
+    BASE,
+    BLANK,
+    FramePool,
+    frame_bytes,
+    frame_steps,
+    needed,
+    recent_frames,
+    references,
+)
 from crystalrl.memory.storage.layout import Layout, stored_layout
-from crystalrl.memory.storage.spec import FLOATS, StorageSpec
+from crystalrl.memory.storage.spec import StorageSpec
 
 ROLES = ("obs", "next_obs")
+GROUP = 32
+"""The most frames in a row that are coded relative to the same one."""
 
 
 def arena_for(spec: StorageSpec, layout: Layout) -> Arena:
     """An arena for packed rows of this layout."""
     return Arena(spec, layout) if spec.stack is None else FrameArena(spec, layout)
-
-
-def recent_frames(spec: StorageSpec) -> int:
-    """Frames of an environment with which new ones are compared: those of its last experiences, also with n steps
-    between obs and next_obs."""
-    assert spec.stack is not None
-    return spec.stack + 2 * spec.n_step
 
 
 class Fields(dict[str, Any]):
@@ -48,22 +53,27 @@ class FrameArena(Arena):
     """An arena that takes in and returns the same rows as `Arena`, and keeps shorter ones (`stored`).
 
     A new frame is compared, byte by byte, with the last frames of its environment (`recent`). Nothing is assumed about
-    how observations follow each other: a frame that is not found is stored. Invariant: the pool counts, for each frame,
-    the places in `rows` that name it.
+    how observations follow each other: a frame that is not found is stored, relative to the one that the last frame of
+    its environment is relative to. Invariant: the pool counts, for each frame, the places in `rows` and in `recent`
+    that name it.
     """
 
-    own_state: ClassVar[tuple[str, ...]] = ("frames.pixels", "frames.recent")
+    own_state: ClassVar[tuple[str, ...]] = tuple(
+        f"frames.{name}" for name in ("codes", "length", "base", "recent", "since")
+    )
 
     def __init__(self, spec: StorageSpec, layout: Layout) -> None:
         assert spec.stack is not None
-        refuse_if_too_large(pool_bytes(spec), torch.device(spec.device), f"a pool of {first_frames(spec)} frames")
         super().__init__(spec, stored_layout(spec))
         self.stored, self.layout = self.layout, layout
         for role in ROLES:
             del self.columns[role]  # they hold numbers
-        self.pool = FramePool(frame_bytes(spec), first_frames(spec))
-        self.recent: list[list[int]] = [[] for _ in range(self.lanes * spec.envs)]
-        """Numbers of the frames last seen in each environment, newest first. They may be free or in other use."""
+        self.pool = FramePool(frame_bytes(spec), frame_steps(spec))
+        self.recent: list[list[tuple[int, bytes]]] = [[] for _ in range(self.lanes * spec.envs)]
+        """Numbers and contents of the frames last seen in each environment, newest first."""
+        self.since = [0] * len(self.recent)
+        """Frames of each environment in a row that are relative to the same one."""
+        self._blank = bytes(self.pool.size)
         self._bytes = self._numpy_rows.view(np.uint8)
         self._numbers = self._numbers_in(self._numpy_rows)
         begin = layout.fields["obs"].begin * layout.fields["obs"].dtype.itemsize
@@ -79,8 +89,8 @@ class FrameArena(Arena):
 
     def reserve(self, width: int) -> None:
         frames = needed(self.spec, width)
-        if self.pool.room() < frames:
-            refuse_if_too_large(self.pool.missing(frames), self.device, f"a pool of more than {len(self.pool)} frames")
+        if missing := self.pool.missing(frames):
+            refuse_if_too_large(missing, self.device, f"a pool of more than {len(self.pool)} frames")
             self.pool.reserve(frames)
 
     def write(self, rows: Tensor, slots: Tensor) -> None:
@@ -96,19 +106,35 @@ class FrameArena(Arena):
         """Store one given row of an environment at a position of `flat_rows`; what was there is released."""
         content, recent = row.view(np.uint8), self.recent[env]
         replaced = self._numbers[at].tolist()
-        self._numbers[at] = [self._refer(frame, recent) for frame in content[self._frames].reshape(-1, self.pool.size)]
+        self._numbers[at] = [self._refer(frame, env) for frame in content[self._frames].reshape(-1, self.pool.size)]
         self.pool.release(replaced)
-        del recent[recent_frames(self.spec) :]
+        most = recent_frames(self.spec)
+        self.pool.release(number for number, _ in recent[most:])
+        del recent[most:]
         for here, there in self._copied:
             self._bytes[at, here] = content[there]
 
-    def _refer(self, frame: NDArray[np.uint8], recent: list[int]) -> int:
+    def _refer(self, frame: NDArray[np.uint8], env: int) -> int:
+        """The number of a frame that an environment shows, with one reference more. It is stored, unless it is blank or
+        one of the last frames."""
+        recent, content = self.recent[env], frame.tobytes()
+        if content == self._blank:
+            return BLANK
         likely = self.stored.fields["obs"].size - 1  # where it is if stacks shift by one frame per step
-        number = self.pool.refer(frame, recent[likely::-1] + recent[likely + 1 :])
-        if number in recent:
-            recent.remove(number)
-        if number != BLANK:
-            recent.insert(0, number)
+        for place in (*range(min(likely, len(recent) - 1), -1, -1), *range(likely + 1, len(recent))):
+            if recent[place][1] == content:
+                recent.insert(0, recent.pop(place))
+                return self.pool.hold(recent[0][0])
+        number = self._stored(frame, env)
+        recent.insert(0, (self.pool.hold(number), content))
+        return number
+
+    def _stored(self, frame: NDArray[np.uint8], env: int) -> int:
+        """The number of a new frame of an environment."""
+        recent = self.recent[env]
+        base = self.pool.base(recent[0][0]) if recent and self.since[env] < GROUP else BLANK
+        number = self.pool.add(frame, base)
+        self.since[env] = self.since[env] + 1 if self.pool.base(number) == base else 0
         return number
 
     def observed(self, numbers: NDArray[np.int32]) -> NDArray[Any]:
@@ -149,58 +175,66 @@ class FrameArena(Arena):
         """See `Arena.copy_rows`. The copy can be read, not written: it counts no references."""
         assert isinstance(source, FrameArena)
         self.flat_rows[at] = source.flat_rows[at]
-        self.pool.reserve(source.pool.used)
-        numbers = np.unique(self._numbers[at.numpy()])
-        self.pool.put(numbers, source.pool.take(numbers))
+        self.pool.copy_from(source.pool, np.unique(self._numbers[at.numpy()]))
 
     def clear(self) -> None:
         self.flat_rows.zero_()
         self.pool.clear()
+        self.since = [0] * len(self.recent)
         for recent in self.recent:
             recent.clear()
 
+    def _recent_numbers(self) -> NDArray[np.int32]:
+        """int32[L·E, H] of `recent`, filled up with 0."""
+        numbers = np.zeros((len(self.recent), recent_frames(self.spec)), np.int32)
+        for row, recent in zip(numbers, self.recent, strict=True):
+            row[: len(recent)] = [number for number, _ in recent]
+        return numbers
+
     def state(self) -> dict[str, Tensor]:
-        """All frames, and `recent` int32[L, E, H], filled up with 0."""
-        recent = np.zeros((len(self.recent), recent_frames(self.spec)), np.int32)
-        for row, numbers in zip(recent, self.recent, strict=True):
-            row[: len(numbers)] = numbers
-        shaped = torch.from_numpy(recent).view(self.lanes, self.spec.envs, -1)
-        return dict(zip(self.own_state, (self.pool.contents(), shaped), strict=True))
+        """The codes of all frames with their length int32[F] and base int32[F], `recent` int32[L, E, H] and `since`
+        int32[L, E]."""
+        lead = (self.lanes, self.spec.envs)
+        recent, since = self._recent_numbers().reshape(*lead, -1), np.array(self.since, np.int32).reshape(lead)
+        return dict(zip(self.own_state, map(torch.from_numpy, (*self.pool.state(), recent, since)), strict=True))
 
     def fill(self, state: Named) -> None:
-        self.pool.fill(state["pixels"].cpu().numpy(), self._numbers)
-        given = state["recent"].flatten(0, 1).tolist()
-        self.recent = [[number for number in numbers if number != BLANK] for numbers in given]
+        codes, length, base, recent, since = (
+            state[name.removeprefix("frames.")].cpu().numpy() for name in self.own_state
+        )
+        self.pool.fill(codes, length, base, np.concatenate([self._numbers.reshape(-1), recent.reshape(-1)]))
+        known = [
+            [number for number in numbers if number != BLANK]
+            for numbers in recent.reshape(len(self.recent), -1).tolist()
+        ]
+        self.recent = [[(number, self._content(number)) for number in numbers] for numbers in known]
+        self.since = since.reshape(-1).tolist()
+
+    def _content(self, number: int) -> bytes:
+        return self.pool.take(np.array([number], np.int32)).tobytes()
+
+    def current(self, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Earlier versions stored the pixels of the frames."""
+        return from_pixels(state, self.spec) if "frames.pixels" in state else state
 
     def problems(self, rows: Tensor, state: Named) -> Problems:
         yield from row_problems(self.stored, self.spec.action, rows)
         if state:
-            yield from self._state_problems(state)
-        used = len(state["pixels"]) if state else self.pool.used
+            yield from state_problems(self.spec, state)
         numbers = self._numbers_in(rows.cpu().contiguous().numpy())
+        used = len(state["length"]) if state else self.pool.used
         yield from between("frames", torch.from_numpy(numbers), BLANK, used - 1)
-        if not state and not np.array_equal(self.pool.count[:used], FramePool.references(self._numbers, used)):
+        recent = state["recent"].cpu().numpy() if state else self._recent_numbers()
+        named = np.concatenate([numbers.reshape(-1), recent.reshape(-1)])
+        if state and not bool(state["length"][torch.from_numpy(np.setdiff1d(named, BLANK))].all()):
+            yield "frames: wanted the codes of all frames that are named, got fewer"
+        held = self.pool.table[:used]
+        if not state and not np.array_equal(self.pool.count[:used], references(named, held[:, BASE], used)):
             yield "frames: wanted counts of the places that name each frame, got others"
-
-    def _state_problems(self, state: Named) -> Problems:
-        pixels, recent = state["pixels"], state["recent"]
-        most = 1 + needed(self.spec, self.slots) + needed(self.spec, self.spec.envs * self.spec.n_step)
-        if pixels.dtype != torch.uint8 or pixels.shape[1:] != (self.pool.size,) or not 1 <= len(pixels) <= most:
-            yield f"frames: wanted uint8[1 … {most}, {self.pool.size}], got {pixels.dtype} {list(pixels.shape)}"
-        shape = (self.lanes, self.spec.envs, recent_frames(self.spec))
-        if recent.dtype != torch.int32 or tuple(recent.shape) != shape:
-            yield f"recent frames: wanted int32 {list(shape)}, got {recent.dtype} {list(recent.shape)}"
-        yield from between("recent frames", recent, BLANK, len(pixels) - 1)
-        yield from between("the blank frame", pixels[BLANK], 0, 0)
-        dtype = self.spec.obs_dtypes[""]
-        if dtype in FLOATS:
-            yield from finite("frames", pixels.contiguous().view(dtype))
-        elif dtype == torch.bool:
-            yield from booleans("frames", pixels.contiguous().view(dtype))
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self.pool.nbytes
+        return super().nbytes + self.pool.nbytes + sum(map(len, self.recent)) * self.pool.size
 
 
 def _bytes_of(layout: Layout, name: str) -> slice:

@@ -1,4 +1,4 @@
-"""The frames of stacked observations, each stored once and counted.
+"""The frames of stacked observations, each stored once, as a code, and counted.
 
 Consecutive observations of an environment share all frames but one. A memory with `stack` stores the numbers of an
 experience's frames, and the frames here.
@@ -9,22 +9,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from heapq import heappop, heappush
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from crystalrl.backends.alloc import zeros
+from crystalrl.backends import backend_for
+from crystalrl.memory.storage.heap import Heap
 from crystalrl.memory.storage.spec import StorageSpec
 
 BLANK = 0
 """Number of the frame of zeros. It is always there, is not counted, and stands for what was never written."""
-SLACK = 1 / 32
-"""Frames allocated in advance beyond one per experience. Each episode needs one more than it has steps."""
-GROWTH = 1 / 16
-"""Part of the first allocation that is added when all frames are in use."""
-CPU = torch.device("cpu")
+FIRST, LENGTH, BASE, COUNT = range(4)
+"""Columns of the table of frames: first block and bytes of the code, number of the base, references."""
+GROWTH = 1 / 32
+"""Smallest part of the table that is added when all numbers are in use."""
+WORTH = 0.75
+"""A code relative to another frame is kept if it is not longer than this part of that frame's own code."""
+Frame = NDArray[np.uint8]
 
 
 def frame_bytes(spec: StorageSpec) -> int:
@@ -34,75 +37,93 @@ def frame_bytes(spec: StorageSpec) -> int:
     return math.prod(spec.obs) // spec.stack * spec.obs_dtypes[""].itemsize
 
 
+def frame_steps(spec: StorageSpec) -> tuple[int, int]:
+    """Bytes from an element of a frame to the one before it, and to the one above it."""
+    assert isinstance(spec.obs, tuple)
+    size = spec.obs_dtypes[""].itemsize
+    return size, size * (spec.obs[-1] if len(spec.obs) > 2 else 1)
+
+
+def recent_frames(spec: StorageSpec) -> int:
+    """Frames of an environment with which new ones are compared: those of its last experiences, also with n steps
+    between obs and next_obs."""
+    assert spec.stack is not None
+    return spec.stack + 2 * spec.n_step
+
+
 def needed(spec: StorageSpec, width: int) -> int:
     """The most frames that `width` experiences of every lane can need."""
     assert spec.stack is not None
     return (spec.lanes or 1) * width * 2 * spec.stack
 
 
-def first_frames(spec: StorageSpec) -> int:
-    """Frames allocated in advance: about one per experience, and room for one call of `add`."""
-    experiences = (spec.lanes or 1) * spec.capacity
-    at_once = needed(spec, spec.envs * spec.n_step)
-    return min(1 + math.ceil(experiences * (1 + SLACK)), 1 + needed(spec, spec.capacity)) + at_once
-
-
-def pool_bytes(spec: StorageSpec) -> int:
-    """Bytes of the frames that are allocated in advance; 0 if observations are stored whole."""
-    return 0 if spec.stack is None else first_frames(spec) * frame_bytes(spec)
-
-
 class FramePool:
-    """Frames uint8[size] by number. Invariant: `count[i]` references to frame i > 0; it is free if there are none.
+    """Frames uint8[size] by number, in the codes of `backends.numpy_frames`, relative to a base: another frame, which
+    is itself coded relative to the blank one, or the blank one.
 
-    The smallest free number is used first, so numbers depend only on which are in use. The frames are stored in parts:
-    the first one is allocated in advance, and `reserve` adds others, all of one length.
+    Invariant: a frame i > 0 has `count[i]` references, those of other frames to their base included; the number is
+    free, and its length 0, if there are none. The smallest free number is used first, so numbers depend only on which
+    are in use.
     """
 
-    def __init__(self, size: int, first: int) -> None:
-        self.size, self.first, self.step = size, first, max(1, int(first * GROWTH))
-        self.parts = [_frames(first, size)]
-        self.count = np.zeros(first, np.int32)
+    def __init__(self, size: int, steps: tuple[int, int]) -> None:
+        self.size, self.steps = size, steps
+        self.loops = backend_for(torch.device("cpu")).frames
+        self.heap = Heap(size)
+        self.table = np.zeros((1, 4), np.int32)
         self.used = 1
         """All numbers in use are below this one."""
         self._free: list[int] = []
         """A heap of the free numbers below `used`."""
-        self._blank = bytes(size)
+        self._blank, self._scratch = np.zeros(size, np.uint8), np.empty(size, np.uint8)
 
     def __len__(self) -> int:
         """Frames in use, without the blank one."""
         return self.used - 1 - len(self._free)
 
     @property
-    def nbytes(self) -> int:
-        return len(self.count) * (self.size + self.count.itemsize)
+    def count(self) -> NDArray[np.int32]:
+        """References to each number, as a view."""
+        return self.table[:, COUNT]
 
-    def room(self) -> int:
-        """Frames that can be added before the pool must grow."""
-        return len(self.count) - self.used + len(self._free)
+    @property
+    def nbytes(self) -> int:
+        return self.heap.nbytes + self.table.nbytes
+
+    def _more(self, frames: int) -> int:
+        """Numbers that are missing to add this many frames."""
+        short = frames - (len(self.table) - self.used + len(self._free))
+        return max(short, int(len(self.table) * GROWTH)) if short > 0 else 0
 
     def missing(self, frames: int) -> int:
         """Bytes that `reserve(frames)` would allocate."""
-        return max(0, -(-(frames - self.room()) // self.step)) * self.step * self.size
+        return self.heap.missing(frames * self.heap.needed(self.size)) + self._more(frames) * int(self.table.strides[0])
 
     def reserve(self, frames: int) -> None:
-        """Make sure that this many frames can be added next."""
-        while self.room() < frames:
-            self.parts.append(_frames(self.step, self.size))
-            self.count = np.concatenate([self.count, np.zeros(self.step, np.int32)])
+        """Make sure that this many frames can be added next, whatever they show."""
+        if more := self._more(frames):
+            self.table.resize((len(self.table) + more, 4), refcheck=False)
+        self.heap.reserve(frames * self.heap.needed(self.size))
 
-    def refer(self, frame: NDArray[np.uint8], recent: Iterable[int]) -> int:
-        """The number of a frame, with one reference more. It is stored, unless it is one of `recent` or blank."""
-        content = frame.tobytes()
-        if content == self._blank:
-            return BLANK
-        for number in recent:
-            if self.count[number] and self.at(number).tobytes() == content:
-                break
-        else:
-            number = self._new()
-            self.at(number)[:] = frame
-        self.count[number] += 1
+    def add(self, frame: Frame, base: int = BLANK) -> int:
+        """Store a frame, relative to `base` where that saves enough; returns its number, with one reference more. It
+        is the number of the base if they are the same."""
+        if base != BLANK:
+            limit = 1 + int(WORTH * int(self.table[base, LENGTH]))
+            length = self._encode(frame, self.take(np.array([base], np.int32))[0], limit)
+            if length == 0:
+                return self.hold(base)
+            if length < limit:
+                return self._store(self._scratch[:length], self.hold(base))
+        length = self._encode(frame, self._blank, self.size)
+        return self._store(self._scratch[:length] if length < self.size else frame, BLANK)
+
+    def _encode(self, frame: Frame, base: Frame, limit: int) -> int:
+        return int(self.loops.encode(frame, base, self.steps, self._scratch, min(limit, self.size)))
+
+    def _store(self, code: Frame, base: int) -> int:
+        number = self._new()
+        self.table[number] = self.heap.put(code), len(code), base, 1
         return number
 
     def _new(self) -> int:
@@ -111,61 +132,86 @@ class FramePool:
         self.used += 1
         return self.used - 1
 
+    def base(self, number: int) -> int:
+        """The frame relative to which others like this one are coded: its base, or the frame itself."""
+        return int(self.table[number, BASE]) or number
+
+    def hold(self, number: int) -> int:
+        """One reference more to a frame in use; returns its number."""
+        if number != BLANK:
+            self.table[number, COUNT] += 1
+        return number
+
     def release(self, numbers: Iterable[int]) -> None:
         """Take back one reference for each of the numbers."""
         for number in numbers:
             if number != BLANK:
-                self.count[number] -= 1
-                if not self.count[number]:
-                    heappush(self._free, number)
+                self.table[number, COUNT] -= 1
+                if not self.table[number, COUNT]:
+                    self._forget(number)
 
-    def at(self, number: int) -> NDArray[np.uint8]:
-        """One frame, as a writable view."""
-        part, offset = (-1, number) if number < self.first else divmod(number - self.first, self.step)
-        frame: NDArray[np.uint8] = self.parts[1 + part][offset]
-        return frame
+    def _forget(self, number: int) -> None:
+        first, length, base, _ = self.table[number].tolist()
+        self.heap.drop(first, length)
+        self.table[number] = 0
+        heappush(self._free, number)
+        self.release([base])
 
-    def take(self, numbers: NDArray[np.int32]) -> NDArray[np.uint8]:
+    def take(self, numbers: NDArray[np.int32]) -> Frame:
         """Copies [..., size] of the frames with these numbers [...]."""
-        if len(self.parts) == 1:
-            return self.parts[0].take(numbers, axis=0)
-        frames = np.empty((numbers.size, self.size), np.uint8)
-        for place, number in enumerate(numbers.reshape(-1).tolist()):
-            frames[place] = self.at(number)
-        return frames.reshape(*numbers.shape, self.size)
+        frames = np.empty((*numbers.shape, self.size), np.uint8)
+        wanted = numbers.reshape(-1, numbers.shape[-1])
+        heap = (self.heap.blocks, self.heap.following)
+        self.loops.take(wanted, heap, self.table, self.steps, frames.reshape(*wanted.shape, self.size))
+        return frames
 
-    def put(self, numbers: NDArray[np.int32], frames: NDArray[np.uint8]) -> None:
-        """Store frames [M, size] under these numbers [M], which must be within the allocated ones."""
-        for number, frame in zip(numbers.tolist(), frames, strict=True):
-            self.at(number)[:] = frame
+    def copy_from(self, source: FramePool, numbers: NDArray[np.int32]) -> None:
+        """Copy frames, and their bases, under the same numbers. The copy counts no references: it is to be read."""
+        numbers = np.union1d(numbers, source.table[numbers, BASE])
+        codes, length = source._codes(numbers), source.table[numbers, LENGTH]
+        self.table.resize((max(len(self.table), source.used), 4), refcheck=False)
+        self.heap.reserve(int(self.heap.needed(length).sum()))
+        for number, code in zip(numbers.tolist(), np.split(codes, np.cumsum(length)[:-1]), strict=True):
+            if self.table[number, LENGTH]:
+                self.heap.drop(*self.table[number, :BASE].tolist())
+            if number != BLANK:
+                self.table[number] = self.heap.put(code), len(code), source.table[number, BASE], 0
 
-    def contents(self) -> Tensor:
-        """A copy uint8[used, size] of the frames below `used`; zeros where a number is free."""
-        frames = self.take(np.arange(self.used, dtype=np.int32))
-        frames[self.count[: self.used] == 0] = 0
-        return torch.from_numpy(frames)
+    def _codes(self, numbers: Any = slice(None)) -> Frame:
+        """The codes of frames, one after another; those of free numbers and of the blank frame are empty."""
+        return self.heap.contents(self.table[numbers, FIRST], self.table[numbers, LENGTH])
 
-    def fill(self, frames: NDArray[np.uint8], numbers: NDArray[np.int32]) -> None:
-        """Hold `frames` [used, size] and nothing else; `numbers` [...] are all references to them."""
+    def state(self) -> tuple[Frame, NDArray[np.int32], NDArray[np.int32]]:
+        """Copies of all codes, and of length [used] and base [used] of each; 0 where a number is free."""
+        held = self.table[: self.used]
+        return self._codes(slice(self.used)), held[:, LENGTH].copy(), held[:, BASE].copy()
+
+    def fill(self, codes: Frame, length: NDArray[np.int32], base: NDArray[np.int32], named: NDArray[np.int32]) -> None:
+        """Hold the frames of `state` that are in `named` [...], where each reference to one occurs, and their bases."""
         self.clear()
-        self.reserve(len(frames) - 1)
-        self.used = len(frames)
-        self.put(np.arange(len(frames), dtype=np.int32), frames)
-        self.count[: self.used] = self.references(numbers, self.used)
-        self._free = (np.flatnonzero(self.count[1 : self.used] == 0) + 1).tolist()  # in order, so a heap
-
-    @staticmethod
-    def references(numbers: NDArray[np.int32], used: int) -> NDArray[np.int64]:
-        """How often each number below `used` occurs; the blank frame is not counted."""
-        found = np.bincount(numbers.reshape(-1), minlength=used)
-        found[BLANK] = 0
-        return found
+        self.used = len(length)
+        count = references(named, base, self.used)
+        free = np.flatnonzero((length > 0) & (count == 0))
+        self.table.resize((max(len(self.table), self.used), 4), refcheck=False)
+        first = self.heap.fill(codes, length)
+        self.table[: self.used] = np.stack([first, length, base, count], 1)
+        for number in free.tolist():
+            self.heap.drop(*self.table[number, :BASE].tolist())
+        self.table[free] = 0
+        self._free = (np.flatnonzero(count[1:] == 0) + 1).tolist()  # in order, so a heap
 
     def clear(self) -> None:
         """Free all frames. Allocated memory stays."""
-        self.count[:] = 0
+        self.table[:] = 0
+        self.heap.clear()
         self.used, self._free = 1, []
 
 
-def _frames(count: int, size: int) -> NDArray[np.uint8]:
-    return zeros((count, size), torch.uint8, CPU).numpy()
+def references(named: NDArray[np.int32], base: NDArray[np.int32], used: int) -> NDArray[np.int32]:
+    """How often each number below `used` is in `named` [...], or the base [used] of one that is; the blank frame is
+    not counted."""
+    count = np.bincount(named.reshape(-1), minlength=used)
+    count[BLANK] = 0
+    count += np.bincount(base[count > 0], minlength=used)
+    count[BLANK] = 0
+    return count.astype(np.int32)

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crystalrl.memory.storage.frames import pool_bytes
 from crystalrl.memory.storage.layout import WORD, stored_layout
 from crystalrl.memory.storage.spec import STRUCTURE, StorageSpec, storage_from_json
 
@@ -88,7 +87,7 @@ def refuse_other_shapes(wanted: Mapping[str, tuple[int, ...]], state: Mapping[st
 def refuse_sparse(header: Header, state: Mapping[str, Tensor]) -> None:
     """Raise if a large memory would be built for a file that holds hardly anything: a few bytes must not claim GBs."""
     spec = header.spec
-    claimed = (spec.lanes or 1) * spec.capacity * stored_layout(spec).words * WORD + pool_bytes(spec)
+    claimed = (spec.lanes or 1) * spec.capacity * stored_layout(spec).words * WORD
     if claimed > max(SMALL, SPARSE * sum(tensor.nbytes for tensor in state.values())):
         raise CheckpointError(
             f"capacity: wanted a memory that is less empty, got one of {claimed / 1e9:.3g} GB and hardly anything in "

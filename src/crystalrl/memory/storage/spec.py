@@ -169,7 +169,9 @@ def _stack(stack: object, obs: Shape | Mapping[str, Shape], device: torch.device
     if not obs or obs[0] % stack:  # type: ignore[operator]
         raise ValueError(f"stack: wanted observations whose first axis is a multiple of {stack}, got the shape {obs}")
     if device.type != "cpu":
-        raise ValueError(f"stack: wanted a memory on CPU (deliver= may name another device), got device {device}")
+        raise ValueError(
+            f"stack: wanted device cpu, with deliver={str(device)!r} for batches on {device}, got device {device}"
+        )
 
 
 def from_spaces(observation_space: Any, action_space: Any) -> StorageOptions:
