@@ -91,8 +91,11 @@ class GoalSpace:
     """Part of an observation that shows the goal achieved."""
     desired: slice
     """Part of an observation that shows the goal desired."""
-    compute_reward: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-    """Goals achieved and desired […, G] → rewards […] and whether they terminate the episode, bool[…]."""
+    compute_reward: Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor | None]]
+    """Goals achieved and desired […, G], task ids int[…] or None → rewards […], and whether they terminate the episode,
+    bool[…]; None if only the environment's own step says that."""
+    capturable: bool = True
+    """Whether rewards can be computed inside a captured CUDA graph."""
 
 
 class Memory(Protocol):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -115,6 +117,19 @@ def test_anchors_of_values_are_compared_in_the_unit_of_their_task() -> None:
     held = agent.evaluate(drawn).output["q"]
     anchored = batch(discrete=True, context=drawn.context, weight=torch.zeros(2, 6), anchor={"q": Anchor(held, unit)})
     assert agent.loss(anchored)[0].abs().max() < 1e-8  # the outputs that were stored cost nothing
+
+
+def test_rare_rewards_count_in_full() -> None:
+    """One large reward among many samples of the same state is many units large; its mean is learnt, not its median."""
+    drawn = batch(discrete=True, context=torch.zeros(2, 6, dtype=torch.int64), discount=torch.zeros(2, 6))
+    obs, action = drawn.obs[:, :1].expand_as(drawn.obs), drawn.action[:, :1].expand_as(drawn.action)
+    reward = torch.tensor([[0.0, 0, 0, 0, 0, 6.0]] * 2)
+    same = replace(drawn, obs=obs, action=action, reward=reward, weight=torch.ones(2, 6))
+    agent = AGENTS["dqn"](learning_rate=1e-2)
+    for _ in range(400):
+        agent.update(same)
+    q = agent.values(agent.theta, obs, same.context).gather(-1, action[..., None])
+    assert torch.allclose(q, torch.ones_like(q), atol=0.1)
 
 
 def test_fixed_atoms_cannot_be_normalised() -> None:

@@ -18,6 +18,7 @@ ALL_AGENTS = ["dqn", "sac", *(pytest.param(agent, marks=pytest.mark.slow) for ag
 SETTINGS: dict[str, dict[str, Any]] = {
     "agem": {"size": 24, "batch": 8},
     "clonex": {"size": 24, "batch": 8, "explore": 24},
+    "recall": {"size": 24, "batch": 8, "explore": 24},
     "redo": {"every": 3},
     "ewc": {"samples": 16},
     "mas": {"samples": 16},
@@ -45,6 +46,10 @@ def trainer(method: str, agent: str = "dqn", seeds: tuple[int, ...] = (0, 1), **
         "method_params": SETTINGS.get(method, {}),
         "agent_params": {"width": 12, "depth": 2, "multi_head": True},
     }
+    if method == "recall":
+        fields["agent_params"]["pop_art"] = True
+    if method == "pnn":
+        fields["agent_params"]["columns"] = 3
     if method == "her":
         fields["agent_params"]["n_step"] = 1
     if method == "nec":

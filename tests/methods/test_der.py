@@ -9,7 +9,7 @@ from tests.methods.runs import play, trainer
 
 
 def explicit(made, batch, alpha: float, beta: float) -> torch.Tensor:
-    """Mean over the batch of: the TD loss if new; β·TD loss + α·‖q − recorded q‖² if old. DQN."""
+    """Mean over the batch of: the TD loss if new; β·TD loss + α·mean (q − recorded q)² if old. DQN."""
     agent, total = made.agent, []
     q = agent.network(agent.theta, batch.obs, batch.context)
     td = agent.td_target(batch) - q.gather(-1, batch.action[..., None]).squeeze(-1)
@@ -18,7 +18,7 @@ def explicit(made, batch, alpha: float, beta: float) -> torch.Tensor:
         for i, slot in enumerate(batch.index[lane].tolist()):
             old = int(made.method.count[lane]) - int(made.method.arrival[lane, slot]) > 48
             recorded = made.method.outputs["q"][lane, slot]
-            pull = (q[lane, i] - recorded).square().sum()
+            pull = (q[lane, i] - recorded).square().mean()
             terms.append(beta * huber(td[lane, i]) + alpha * pull if old else huber(td[lane, i]))
         total.append(torch.stack(terms).mean())
     return torch.stack(total)

@@ -7,9 +7,15 @@ import torch
 
 from crystalrl.methods.her import HERParams, relabelled
 from crystalrl.study.run import Trainer
+from crystalrl.suites.tasks import Sequence, Task
 from crystalrl.types import GoalSpace
 from tests.agents.batches import batch
 from tests.methods.runs import scores, trainer
+from tests.suites.goal_environments import Arrival
+
+HERE = "tests.suites.goal_environments"
+TWO = Sequence((Task("near", f"{HERE}:Arrival", {"near": 0.25}), Task("far", f"{HERE}:Arrival", {"near": 0.5})))
+"""Gymnasium environments with dict observations: three numbers, then the goals, then the one-hot task id."""
 
 
 class Diary:
@@ -32,19 +38,20 @@ class Diary:
                     self.running[lane][env] += 1
 
 
-def played(strategy: str, steps: int = 60) -> tuple[Trainer, Diary]:
-    """A uniform memory of 96 slots, which holds the last 24 steps of four environments."""
-    made = trainer("her", memory="uniform", suite="nav-1-goals", method_params={"strategy": strategy})
+def played(strategy: str, suite: object = "nav-1-goals", agent: str = "dqn") -> tuple[Trainer, Diary]:
+    """A uniform memory of 96 slots, which holds the last 24 of 60 steps of four environments."""
+    made = trainer("her", agent, memory="uniform", suite=suite, method_params={"strategy": strategy})
     made.begin(0)
     diary = Diary(made)
-    for _ in range(steps):
+    for _ in range(60):
         diary.collect()
     return made, diary
 
 
+@pytest.mark.parametrize(("suite", "agent"), [("nav-1-goals", "dqn"), (TWO, "td3")], ids=["square", "dict"])
 @pytest.mark.parametrize("strategy", ["future", "final", "episode"])
-def test_goals_are_those_that_the_same_episode_achieved(strategy: str) -> None:
-    made, diary = played(strategy)
+def test_goals_are_those_that_the_same_episode_achieved(strategy: str, suite: object, agent: str) -> None:
+    made, diary = played(strategy, suite, agent)
     drawn = made.memory.sample(400)
     source, known = made.method.sources(drawn.index)
     assert known.float().mean() > 0.5
@@ -60,6 +67,8 @@ def test_goals_are_those_that_the_same_episode_achieved(strategy: str) -> None:
             assert episode[t] == episode[other_t]
             assert other_t >= t or strategy == "episode"
             assert other_t == last or strategy != "final"
+            later = made.memory.arena.unpack(made.memory.arena.read(torch.tensor([[other], [other]])))["next_obs"]
+            assert later[lane, 0, made.method.goals.achieved].tolist() == diary.steps[lane][env][other_t][2]
 
 
 def test_relabelled_rewards_are_those_of_compute_reward() -> None:
@@ -69,12 +78,36 @@ def test_relabelled_rewards_are_those_of_compute_reward() -> None:
     other = (changed.obs != drawn.obs).any(-1)
     assert 0.5 < float(other.float().mean()) < 0.9
     achieved, desired = changed.next_obs[..., space.achieved], changed.next_obs[..., space.desired]
-    reward, terminated = space.compute_reward(achieved, desired)
+    reward, terminated = space.compute_reward(achieved, desired, None)
     assert torch.equal(changed.reward, reward)
     torch.testing.assert_close(changed.discount, made.memory.spec.gamma * (~terminated).float())
     assert terminated[other].any()
     assert torch.equal(changed.obs[..., space.desired], desired)
     assert torch.equal(changed.obs[..., :-2], drawn.obs[..., :-2])
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+@pytest.mark.parametrize("strategy", ["future", "final", "episode"])
+def test_relabelled_rewards_of_gymnasium_environments_are_those_of_each_task(strategy: str, stage: int) -> None:
+    made = trainer("her", "td3", memory="uniform", suite=TWO, method_params={"strategy": strategy})
+    made.begin(0)
+    for step in range(24 + 12 * stage):
+        if step == 24:
+            made.begin(1)
+        made.collect()
+    drawn, space, envs = made.memory.sample(200), made.method.goals, [Arrival(0.25), Arrival(0.5)]
+    changed = made.method.augment(drawn)
+    other = (changed.next_obs != drawn.next_obs).any(-1)
+    assert float(other.float().mean()) > 0.5
+    assert set(drawn.context.unique().tolist()) == set(range(stage + 1))
+    for lane, i in other.nonzero().tolist():
+        env, seen = envs[drawn.context[lane, i]], changed.next_obs[lane, i].numpy()
+        goals = (seen[space.achieved], seen[space.desired])
+        assert float(changed.reward[lane, i]) == env.compute_reward(*goals, {})
+        ended = env.compute_terminated(*goals, {})
+        assert float(changed.discount[lane, i]) == pytest.approx(0 if ended else made.memory.spec.gamma)
+    for name in ("reward", "discount", "obs"):
+        assert torch.equal(getattr(changed, name)[~other], getattr(drawn, name)[~other])
 
 
 def test_dict_observations_get_the_goal_under_its_key() -> None:
@@ -84,7 +117,7 @@ def test_dict_observations_get_the_goal_under_its_key() -> None:
     drawn = type(drawn)(**{**{f: getattr(drawn, f) for f in drawn.__slots__}, "obs": obs})
     goal, chosen = torch.zeros(2, 6, 2), torch.arange(6).expand(2, -1) % 2 == 0
 
-    def near(achieved: torch.Tensor, desired: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def near(achieved: torch.Tensor, desired: torch.Tensor, context: object) -> tuple[torch.Tensor, torch.Tensor]:
         close = (achieved - desired).norm(dim=-1) < 1
         return close.float() - 1, close
 
@@ -92,7 +125,7 @@ def test_dict_observations_get_the_goal_under_its_key() -> None:
     assert torch.equal(changed.obs["desired_goal"][chosen], goal[chosen])
     assert torch.equal(changed.obs["desired_goal"][~chosen], obs["desired_goal"][~chosen])
     assert torch.equal(changed.obs["observation"], obs["observation"])
-    wanted = near(obs["achieved_goal"], goal)[0]
+    wanted = near(obs["achieved_goal"], goal, None)[0]
     assert torch.equal(changed.reward, torch.where(chosen, wanted, drawn.reward))
 
 
@@ -113,3 +146,14 @@ def test_it_reaches_goals_sooner_than_replay_without_it() -> None:
     fields |= {"batch": 64, "envs": 4, "points": 1, "agent_params": {"width": 64, "depth": 2, "learning_rate": 1e-3}}
     plain, hindsight = scores(**fields), scores(method="her", **fields)
     assert hindsight[:, 1].mean() > plain[:, 1].mean() + 0.1
+
+
+@pytest.mark.slow
+def test_it_reaches_goals_of_a_gymnasium_environment_that_plain_replay_misses() -> None:
+    """Rewards are −1 except within .15 of the goal, where they are 0: plain replay rarely sees one."""
+    point = Sequence((Task("point", f"{HERE}:Point", {"near": 0.15, "length": 20}, low=-20, high=0, success=True),))
+    fields = {"suite": point, "agent": "td3", "seeds": (0, 1, 2), "steps": 4000, "capacity": 4000, "episodes": 20}
+    settings = {"width": 64, "depth": 2, "learning_rate": 1e-3, "gamma": 0.95, "action_l2": 1e-3}
+    fields |= {"batch": 64, "envs": 4, "points": 1, "agent_params": settings}
+    plain, hindsight = scores(**fields), scores(method="her", **fields)
+    assert hindsight[:, 1].mean() > max(0.8, plain[:, 1].mean() + 0.1)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from crystalrl.methods.batches import taken
 from crystalrl.methods.mir import MIRParams
 from tests.methods.runs import ALL_AGENTS, play, trainer
 
@@ -20,7 +21,7 @@ def test_it_picks_the_candidates_whose_loss_rises_most(agent: str) -> None:
     made.agent.streams.ticks.copy_(ticks)
     made.memory.streams.ticks.copy_(memory_ticks)
     candidates = made.memory.sample(40)
-    rises = brute_force(made, batch, candidates)
+    rises = brute_force(made, taken(batch, torch.arange(8).expand(2, -1)), candidates)
     for lane in range(2):
         best = sorted(range(40), key=lambda i: -rises[lane][i])[:8]
         assert augmented.index[lane, :8].tolist() == batch.index[lane, :8].tolist()

@@ -33,7 +33,8 @@ def test_importances_are_those_of_the_whole_path(agent: str) -> None:
             for (gradient, theta), (_, after) in itertools.pairwise(path):
                 pull = 2 * 5.0 * total[name] * (theta - centres[name])
                 omega -= (gradient - pull) * (after - theta)
-            total[name] = total[name] + omega.clamp_min(0) / ((part.theta - centres[name]).square() + 0.1)
+            gained = omega / ((part.theta - centres[name]).square() + 0.1)
+            total[name] = (total[name] + gained).clamp_min(0)
             assert total[name].any()
             torch.testing.assert_close(made.method.importance[name], total[name].detach(), rtol=1e-3, atol=1e-6)
 

@@ -17,7 +17,7 @@ from tests.methods.runs import play
 
 TABLES = load_study("baselines")
 ROWS = [(table, row) for table in TABLES for row in TABLES[table].rows]
-FAST = [("nav-10", "ClonEx"), ("nav-10", "NEC"), ("reach-8", "PNN"), ("goals", "HER, future")]
+FAST = [("nav-10", "ClonEx"), ("nav-10", "NEC"), ("reach-8", "RECALL"), ("goals", "HER, future")]
 REFERENCES = {"default", "paper", "one agent per task"}
 
 

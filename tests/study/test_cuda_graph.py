@@ -87,10 +87,18 @@ def test_every_call_is_executed_once_and_recording_executes_nothing(monkeypatch:
     assert captured.graph.replays == 4
 
 
-HEADS = {"agent_params": {"multi_head": True}, "memory": "reservoir"}
+def heads(method: str, stages: int = 4) -> dict[str, object]:
+    """A network with a head per task that fits the method, and a reservoir."""
+    own = {"recall": {"pop_art": True}, "pnn": {"columns": stages, "width": 8 * stages}}
+    return {"agent_params": {"multi_head": True, **own.get(method, {})}, "memory": "reservoir"}
+
+
 METHOD_DESIGNS = [
-    *({"method": method, **HEADS} for method in METHODS if method not in ("none", "her", "nec", "joint")),
-    *({"method": method, "suite": "reach-2", "agent": "sac", **HEADS} for method in ("agem", "si", "clonex", "recall")),
+    *({"method": method, **heads(method)} for method in METHODS if method not in ("none", "her", "nec", "joint")),
+    *(
+        {"method": m, "suite": "reach-2", "agent": "sac", **heads(m, 2)}
+        for m in ("agem", "si", "clonex", "recall", "pnn")
+    ),
     {"method": "joint", "suite": "nav-2"},
     {"method": "her", "suite": "nav-2-goals"},
     {"method": "nec", "agent": "nec"},

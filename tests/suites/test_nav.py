@@ -146,7 +146,7 @@ def test_shown_goals_and_compute_reward_agree_with_the_world(name: str) -> None:
         action = box if isinstance(suite.action, tuple) else torch.randint(5, (2, 16), generator=random)
         step = world.step(action)
         after = step.next_obs
-        reward, terminated = space.compute_reward(after[..., space.achieved], after[..., space.desired])
+        reward, terminated = space.compute_reward(after[..., space.achieved], after[..., space.desired], None)
         assert torch.equal(reward, step.reward)
         assert torch.equal(terminated, step.terminated)
         reached += int(terminated.sum())

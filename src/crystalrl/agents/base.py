@@ -11,6 +11,7 @@ from torch import Tensor
 
 from crystalrl.agents.networks import LaneNetwork, Shape
 from crystalrl.agents.optimiser import SCHEDULES, LaneAdam
+from crystalrl.agents.pop_art import PopArt
 from crystalrl.lanes import PerLane, lane_values
 from crystalrl.losses import Distance, Penalty
 from crystalrl.random import Streams
@@ -25,6 +26,9 @@ class AgentParams:
     """Units per hidden layer."""
     depth: int = 3
     """Number of hidden layers."""
+    columns: int = 1
+    """Groups of hidden units with adapters between them, one per task, for the method `pnn`; 1: a plain network.
+    `width` is that of all columns together."""
     layer_norm: bool = False
     """Normalise hidden layers (Ba et al. 2016)."""
     multi_head: bool = False
@@ -55,6 +59,7 @@ class AgentParams:
             {
                 "width": (self.width >= 1, "a whole number ≥ 1"),
                 "depth": (self.depth >= 1, "a whole number ≥ 1"),
+                "columns": (self.columns >= 1 and self.width % self.columns == 0, "a whole number that divides width"),
                 "learning_rate": (all(rate > 0 for rate in lane_values(self.learning_rate)), "numbers > 0"),
                 "schedule": (self.schedule in SCHEDULES, f"one of {', '.join(SCHEDULES)}"),
                 "horizon": (self.horizon >= 1, "a whole number ≥ 1"),
@@ -144,6 +149,8 @@ class Agent:
     distances: Mapping[str, Distance] = {}
     """For methods that clone outputs: the distance between two values of an output, by name; squared error for those
     without one."""
+    scale: PopArt | None = None
+    """How values are normalised, if they are."""
     parts: Mapping[str, Part]
     """The trained networks, under the names of their outputs: "q" and, if there is one, "policy"."""
 

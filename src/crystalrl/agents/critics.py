@@ -16,7 +16,8 @@ from crystalrl.types import Batch
 def policy_network(spaces: Spaces, params: AgentParams, outputs: int) -> LaneNetwork:
     """From observations to `outputs` numbers per action dimension."""
     hidden, heads = [params.width] * params.depth, spaces.tasks if params.multi_head else 1
-    return LaneNetwork(spaces.obs, hidden, outputs * action_size(spaces), layer_norm=params.layer_norm, heads=heads)
+    size, norm = outputs * action_size(spaces), params.layer_norm
+    return LaneNetwork(spaces.obs, hidden, size, layer_norm=norm, heads=heads, columns=params.columns)
 
 
 class TwinCritics:
@@ -29,7 +30,8 @@ class TwinCritics:
             raise ValueError(f"obs: wanted vectors for box actions, got shape {spaces.obs}")
         hidden, heads = [params.width] * params.depth, params.value_heads(spaces)
         inputs = (spaces.obs[0] + action_size(spaces),)
-        self.network = LaneNetwork(inputs, hidden, 1, layer_norm=params.layer_norm, heads=heads)
+        norm, columns = params.layer_norm, params.columns
+        self.network = LaneNetwork(inputs, hidden, 1, layer_norm=norm, heads=heads, columns=columns)
 
     def initial(self, streams: Streams) -> Tensor:
         """Initial parameters float32[2L, P]."""

@@ -68,6 +68,7 @@ def value_network(spaces: Spaces, params: ValueParams, atoms: int = 1, noisy: bo
         heads=params.value_heads(spaces),
         atoms=atoms,
         noisy=noisy,
+        columns=params.columns,
     )
 
 
@@ -150,7 +151,8 @@ class DQN(ValueAgent):
             unit = self.scale.unit(td_error, batch.context)
             q, td_error = q / unit.unsqueeze(-1), td_error / unit
             anchors = anchors and in_units(anchors, unit)
-        loss = weighted_mean(huber(td_error), batch.weight)
+        error = huber(td_error) if self.scale is None else 0.5 * td_error.square()  # a rare reward is many units large
+        loss = weighted_mean(error, batch.weight)
         if anchors is not None:
             loss = loss + anchor_losses({"q": q}, anchors)
         return with_penalty(loss, method, {"q": self.theta}), td_error
@@ -171,7 +173,7 @@ class DQN(ValueAgent):
         return batch.reward + batch.discount * best
 
     def outputs(self, batch: Batch) -> dict[str, Tensor]:
-        return {"q": self.network(self.theta, require_tensor(batch.obs), batch.context)}
+        return {"q": self.values(self.theta, require_tensor(batch.obs), batch.context)}
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:

@@ -59,7 +59,8 @@ class NECParams(AgentParams):
         rules = {name: (getattr(self, name) >= 1, "a whole number ≥ 1") for name in ("key", "entries", "neighbours")}
         rules |= {"delta": (self.delta > 0, "a number > 0")}
         rules |= {"write_rate": (0 < self.write_rate <= 1, "a number in (0, 1]")}
-        require(self, {**rules, "multi_head": (not self.multi_head, "false")})
+        rules |= {"multi_head": (not self.multi_head, "false"), "columns": (self.columns == 1, "1")}
+        require(self, rules)
 
 
 class NEC(Agent):

@@ -39,7 +39,10 @@ class LaneNetwork:
     Each head has `outputs` A numbers, or A distributions over `atoms` if there are several; the context selects the
     head. With `dueling`, two linear layers V and A give Q = V + A − mean A. With `layer_norm` every hidden layer is
     normalised before ReLU (without a learnt scale: the next layer has one). With `noisy` every linear layer also has
-    noise scales, stored after all weights in theta; called without noise, it is the plain network.
+    noise scales, stored after all weights in theta; called without noise, it is the plain network. With several
+    `columns`, hidden units form as many groups, and every layer after the first hidden one also reads an adapter:
+    U·ReLU(α·V·x), with a scale α for each group (Rusu et al. 2016), stored last in theta; which weights are 0 is up to
+    who trains the network.
 
     Invariant: `split(theta)` gives one (weight [L, in, out], bias [L, 1, out]) per layer, as views of theta.
     """
@@ -55,7 +58,10 @@ class LaneNetwork:
         heads: int = 1,
         atoms: int = 1,
         noisy: bool = False,
+        columns: int = 1,
     ) -> None:
+        if any(units % columns for units in hidden):
+            raise ValueError(f"width: wanted one that {columns} columns divide, got {hidden[0]}")
         if not hidden or min(outputs, heads, atoms, *inputs, *hidden) < 1:
             raise ValueError(f"network: wanted positive widths and a hidden layer, got {inputs}, {hidden}, {outputs}")
         self.inputs, self.outputs, self.heads, self.atoms = inputs, outputs, heads, atoms
@@ -66,20 +72,28 @@ class LaneNetwork:
         if dueling:
             linear.append((widths[-1], heads * atoms))
         self.layers = [*folded, *linear]
+        self.first_hidden, self.first_head = len(self.filters), len(self.filters) + self.depth
+        """Numbers of the first hidden layer and of the first that makes outputs; convolutions come before both."""
+        self.columns = columns
         noise = linear if noisy else []
-        sizes = [size for fan_in, fan_out in [*self.layers, *noise] for size in (fan_in * fan_out, fan_out)]
+        read = linear[1:] if columns > 1 else []
+        self.adapters = [shape for fan_in, fan_out in read for shape in ((fan_in, fan_in), (fan_in, fan_out))]
+        """(in, out) of V and U of every adapter. The bias of V holds α, at the first unit of each group."""
+        self.split_shapes = [*self.layers, *noise, *self.adapters]
+        """(in, out) of everything that `split` gives."""
+        sizes = [size for fan_in, fan_out in self.split_shapes for size in (fan_in * fan_out, fan_out)]
         self.used = sum(sizes)
         self.size = -(-self.used // ROW) * ROW
         self._sizes = [*sizes, self.size - self.used]
-        self._shapes = [*self.layers, *noise]
         self.noise_size = sum(fan_in + fan_out for fan_in, fan_out in noise)
         """Standard normals per lane for one noisy pass."""
 
     def split(self, theta: Tensor) -> list[Layer]:
-        """(weight [L, in, out], bias [L, 1, out]) of every layer, then of the noise scales, if there are any."""
+        """(weight [L, in, out], bias [L, 1, out]) of every layer, then of noise scales and adapters, if any."""
         pieces = theta.split(self._sizes, dim=1)
         return [
-            (pieces[2 * i].unflatten(1, shape), pieces[2 * i + 1].unsqueeze(1)) for i, shape in enumerate(self._shapes)
+            (pieces[2 * i].unflatten(1, shape), pieces[2 * i + 1].unsqueeze(1))
+            for i, shape in enumerate(self.split_shapes)
         ]
 
     def __call__(
@@ -120,9 +134,9 @@ class LaneNetwork:
         lanes = len(streams.seeds)
         theta = torch.zeros(lanes, self.size, device=streams.device)
         at = 0
-        for i, (fan_in, fan_out) in enumerate(self._shapes):
+        for i, (fan_in, fan_out) in enumerate(self.split_shapes):
             width = (fan_in + 1) * fan_out
-            if i < len(self.layers):
+            if not len(self.layers) <= i < len(self.split_shapes) - len(self.adapters):
                 uniform = streams.uniform(Stream.INITIALISE, width)
                 theta[:, at : at + width] = ((2 * uniform - 1) / math.sqrt(fan_in)).to(torch.float32)
             else:
@@ -146,7 +160,16 @@ class _Pass:
         if self.noise and place >= 0:
             before, after = self.noise[place]
             out = out + after * lane_linear(before * x, *self.layers[len(self.network.layers) + place])
+        if self.network.adapters and place > 0:
+            out = out + self._adapted(x, len(self.layers) - len(self.network.adapters) + 2 * (place - 1))
         return out if self.tap is None else self.tap(index, x, out)
+
+    def _adapted(self, x: Tensor, at: int) -> Tensor:
+        """What an adapter, layers `at` and at + 1, adds for x [L, B, in]."""
+        (down, scale), (up, none) = self.layers[at], self.layers[at + 1]
+        groups = scale.unflatten(-1, (self.network.columns, -1))
+        each = groups[..., :1].expand_as(groups).flatten(-2)
+        return lane_linear(torch.relu(each * lane_linear(x, down, torch.zeros_like(scale))), up, torch.zeros_like(none))
 
     def convolve(self, obs: Tensor) -> Tensor:
         """Features float[L, B, D] of observations [L, B, …]. A convolution is a linear layer on patches, so that all

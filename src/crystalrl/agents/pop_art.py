@@ -79,7 +79,7 @@ def _rescale(network: LaneNetwork, theta: Tensor, factor: Tensor, shift: Tensor)
     """
     copies = len(theta) // len(factor)
     factor, shift = (part.repeat_interleave(copies, 0)[:, None, :, None] for part in (factor, shift))
-    last = network.split(theta)[len(network.filters) + network.depth : len(network.layers)]
+    last = network.split(theta)[network.first_head : len(network.layers)]
     for weight, bias in last:
         weight.unflatten(-1, (network.heads, -1)).mul_(factor)
         bias.unflatten(-1, (network.heads, -1)).mul_(factor)

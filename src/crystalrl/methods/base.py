@@ -41,6 +41,9 @@ class Method:
     clears: ClassVar[bool] = False
     """Whether the memory is emptied when a task starts; updates then wait until it is warm again."""
 
+    capturable = True
+    """Whether an update with it can be captured as a CUDA graph."""
+
     def __init__(self, setup: Setup | None = None, params: object = None) -> None:
         """Attach the method to agent and memory; plain replay needs neither."""
 

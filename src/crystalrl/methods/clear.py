@@ -13,7 +13,7 @@ import torch
 
 from crystalrl.lanes import PerLane, lane_values, per_lane
 from crystalrl.methods.base import Setup
-from crystalrl.methods.recorded import Recorded
+from crystalrl.methods.recorded import Recorded, per_number
 from crystalrl.types import Batch
 
 
@@ -24,7 +24,7 @@ class CLEARParams:
     policy: PerLane = 0.01
     """Factor of the KL divergence (TD3: squared distance) from the recorded policy; unused without a policy."""
     value: PerLane = 0.005
-    """Factor of the squared distance from the recorded values."""
+    """Factor of the squared distance from the recorded values, a mean over actions where there are several."""
     window: float = 0.5
     """The newest experiences, as a share of the memory's slots, are new; as `recent` of a reservoir memory."""
 
@@ -42,6 +42,7 @@ class CLEAR(Recorded):
         lanes, device = setup.memory.lanes, setup.agent.theta.device
         costs = {"policy": params.policy, "q": params.value}
         self.costs = {key: per_lane(key, costs[key], lanes, device, torch.float32) for key in self.outputs}
+        self.costs["q"] *= per_number(setup.agent, "q")
 
     def augment(self, batch: Batch) -> Batch:
         """The batch as it is; what is replayed is pulled."""

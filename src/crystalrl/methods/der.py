@@ -1,8 +1,9 @@
 """Dark experience replay (Buzzega et al. 2020): the buffer is replayed through the outputs recorded at storing.
 
-Loss = mean over the stream of the TD loss + α · mean over the buffer of ‖y − recorded y‖², where the stream are the
+Loss = mean over the stream of the TD loss + α · mean over the buffer of (y − recorded y)², where the stream are the
 newest experiences in a batch and the buffer the older ones. Both means are over the whole batch, so a half each counts
-half. Between Gaussian policies the distance is a KL divergence.
+half; the second is also over the numbers in y, as in the authors' library. Between Gaussian policies the distance is a
+KL divergence.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 
 from crystalrl.lanes import PerLane, lane_values, per_lane
 from crystalrl.methods.base import Setup
-from crystalrl.methods.recorded import Recorded
+from crystalrl.methods.recorded import Recorded, per_number
 from crystalrl.types import Batch
 
 
@@ -45,5 +46,6 @@ class DER(Recorded):
         buffer = self.in_buffer(batch)
         weight = torch.where(buffer, self.beta * batch.weight, batch.weight)
         pull = torch.where(buffer, self.alpha, 0.0)
-        self.pull = (batch, self.anchors(batch, dict.fromkeys(self.outputs, pull)))
+        pulls = {key: pull * per_number(self.agent, key) for key in self.outputs}
+        self.pull = (batch, self.anchors(batch, pulls))
         return replace(batch, weight=weight)

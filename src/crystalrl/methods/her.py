@@ -44,10 +44,12 @@ class HER(Method):
 
     def __init__(self, setup: Setup, params: HERParams) -> None:
         memory = setup.memory
-        refuse("her", setup.goals is None, "a suite that shows goals, such as reach-4-goals", "one without goals")
+        wanted = "a suite that shows goals, such as reach-4-goals, or tasks with dict observations, none redefined"
+        refuse("her", setup.goals is None, wanted, "one without goals")
         refuse("her", memory.spec.n_step > 1, "n_step = 1", memory.spec.n_step)
         assert setup.goals is not None
         self.goals, self.memory, self.streams, self.params = setup.goals, memory, setup.streams, params
+        self.capturable = setup.goals.capturable
         lanes, envs, device = memory.lanes, memory.spec.envs, memory.device
         self.width = -(-memory.capacity // envs)
         shape = (lanes, envs, self.width)
@@ -104,15 +106,16 @@ class HER(Method):
 
 
 def relabelled(batch: Batch, goal: Tensor, chosen: Tensor, goals: GoalSpace, gamma: float) -> Batch:
-    """The batch with goals […, G] where `chosen` bool[…]; rewards and discounts there are recomputed. Observations are
-    flat, or dicts with `achieved_goal` and `desired_goal`."""
-    reward, terminated = goals.compute_reward(_part(batch.next_obs, "achieved", goals), goal)
+    """The batch with goals […, G] where `chosen` bool[…]; rewards there are recomputed, and discounts where goals
+    end an episode. Observations are flat, or dicts with `achieved_goal` and `desired_goal`."""
+    reward, terminated = goals.compute_reward(_part(batch.next_obs, "achieved", goals), goal, batch.context)
+    discount = batch.discount if terminated is None else torch.where(chosen, gamma * (~terminated), batch.discount)
     return replace(
         batch,
         obs=_with_goal(batch.obs, goal, chosen, goals),
         next_obs=_with_goal(batch.next_obs, goal, chosen, goals),
         reward=torch.where(chosen, reward, batch.reward),
-        discount=torch.where(chosen, gamma * (~terminated), batch.discount),
+        discount=discount,
     )
 
 

@@ -1,7 +1,8 @@
 """Maximally interfered retrieval (Aljundi et al. 2019): replay what the next step would damage most.
 
-A virtual step along the gradient of the drawn batch gives parameters θ′. Of some candidates from the memory, those
-whose loss rises most, l(θ′) − l(θ) with l = (TD error)², replace a part of the batch.
+A virtual step along the gradient of the first part of the drawn batch, which a reservoir memory fills with the newest
+experiences, gives parameters θ′. Of some candidates from the memory, those whose loss rises most, l(θ′) − l(θ) with
+l = (TD error)², take the place of the other part.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ class MIRParams:
     """Settings of maximally interfered retrieval."""
 
     candidates: float = 5.0
-    """Candidates per retrieved experience: 50 for 10 in Aljundi et al. 2019."""
+    """Candidates per retrieved experience: 50 for 10 in the authors' scripts."""
     share: float = 0.5
-    """Share of a batch that is retrieved (Aljundi et al. 2019)."""
+    """Share of a batch that is retrieved: 10 beside 10 new ones in the authors' scripts."""
     rate: float = 0.05
-    """Learning rate of the virtual step, plain gradient descent (Aljundi et al. 2019, for MNIST)."""
+    """Learning rate of the virtual step, plain gradient descent: the authors' scripts, for permuted MNIST."""
 
     def __post_init__(self) -> None:
         for name, good, wanted in (
@@ -49,9 +50,10 @@ class MIR(Method):
     def augment(self, batch: Batch) -> Batch:
         """The batch, its last samples replaced by the most interfered candidates."""
         candidates = self.memory.sample(self.candidates)
-        worst = self.interference(batch, candidates).topk(self.retrieved, dim=1).indices
-        kept = torch.arange(batch.index.shape[1] - self.retrieved, device=worst.device).expand(len(worst), -1)
-        return joined(taken(batch, kept), taken(candidates, worst))
+        places = torch.arange(batch.index.shape[1] - self.retrieved, device=batch.index.device)
+        kept = taken(batch, places.expand(len(batch.index), -1))
+        worst = self.interference(kept, candidates).topk(self.retrieved, dim=1).indices
+        return joined(kept, taken(candidates, worst))
 
     def interference(self, batch: Batch, candidates: Batch) -> Tensor:
         """[L, C]: how much a step on the batch would raise the loss of each candidate. No parameter changes."""

@@ -128,4 +128,4 @@ class PackNet(Frozen):
 
 def packed(network: LaneNetwork) -> range:
     """Layers whose weights are packed: all, or all but the heads if there are several."""
-    return range(len(network.layers) if network.heads == 1 else len(network.filters) + network.depth)
+    return range(len(network.layers) if network.heads == 1 else network.first_head)

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from crystalrl.agents.base import Agent
-from crystalrl.losses import anchor_losses
+from crystalrl.agents.pop_art import in_units
+from crystalrl.losses import Distance, anchor_losses, gaussian_divergence
 from crystalrl.methods.base import Method, Setup, read_slots
 from crystalrl.types import Anchor, Batch
 
@@ -73,11 +74,26 @@ def empty_outputs(setup: Setup, count: int) -> dict[str, Tensor]:
     return {key: output.new_zeros(len(output), count, *output.shape[2:]) for key, output in outputs.items()}
 
 
+def per_number(agent: Agent, key: str) -> float:
+    """1 / the numbers that an output consists of: turns its distance from another one, a sum over them, into a mean. A
+    Gaussian counts once per dimension, and each of twin critics is an output of its own."""
+    outputs = agent.parts[key].network.outputs
+    return 1 / (outputs // 2 if agent.distances.get(key) is gaussian_divergence else outputs)
+
+
 def with_pull(
-    agent: Agent, gradients: dict[str, Tensor], batch: Batch, anchors: Mapping[str, Anchor]
+    agent: Agent,
+    gradients: dict[str, Tensor],
+    batch: Batch,
+    anchors: Mapping[str, Anchor],
+    distances: Mapping[str, Distance] | None = None,
 ) -> dict[str, Tensor]:
-    """The gradients of some parts plus those of coefficient · distance of their outputs from the anchors."""
-    outputs = agent.outputs(batch)
-    loss = anchor_losses(outputs, {name: anchors[name] for name in gradients}, agent.distances)
+    """The gradients of some parts plus those of coefficient · distance of their outputs from the anchors; values are
+    compared in the unit of their task, if there is one."""
+    outputs, anchors = agent.outputs(batch), {name: anchors[name] for name in gradients}
+    if agent.scale is not None and "q" in anchors:
+        unit = agent.scale.unit(batch.index, batch.context)
+        outputs, anchors = {**outputs, "q": outputs["q"] / unit.unsqueeze(-1)}, in_units(anchors, unit)
+    loss = anchor_losses(outputs, anchors, agent.distances if distances is None else distances)
     extra = torch.autograd.grad(loss.sum(), [agent.parts[name].theta for name in gradients])
     return {name: g + more for (name, g), more in zip(gradients.items(), extra, strict=True)}

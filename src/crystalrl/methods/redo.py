@@ -73,7 +73,7 @@ class ReDo(Method):
 def scores(part: Part, batch: Batch) -> list[Tensor]:
     """[rows, units] of every hidden layer: mean activation over the batch, relative to the mean of the layer."""
     inputs, context = part.inputs(batch)
-    hidden = len(part.network.filters) + part.network.depth
+    hidden = part.network.first_head
     found: list[Tensor] = []
 
     def tap(index: int, x: Tensor, out: Tensor) -> Tensor:
@@ -95,6 +95,6 @@ def _replace_incoming(layer: Layer, fresh: Layer, units: Tensor, blank: bool) ->
 
 def _outgoing(network: LaneNetwork, layers: Sequence[Layer], index: int) -> list[Tensor]:
     """Weights [rows, in, out] that read a hidden layer: those of the next layer, or of the heads."""
-    heads = len(network.filters) + network.depth
+    heads = network.first_head
     readers = (index + 1,) if index + 1 < heads else range(heads, len(network.layers))
     return [layers[reader][0] for reader in readers]

@@ -1,7 +1,7 @@
 """Synaptic intelligence (Zenke et al. 2017): parameters matter as far as their changes lowered the loss.
 
 Along the path of a task, ω = −Σ g·Δθ for each parameter, with g the gradient of the loss without the penalty. When the
-task ends, Ω += max(ω, 0) / (D² + ξ), with D the parameter's change over the task.
+task ends, Ω becomes max(Ω + ω / (D² + ξ), 0), with D the parameter's change over the task.
 """
 
 from __future__ import annotations
@@ -64,10 +64,14 @@ class SI(Quadratic):
         for name, path in self.path.items():
             theta = agent.parts[name].theta
             self._settle(name, theta)
-            found[name] = path.clamp_min(0) / ((theta - self.centre[name]).square() + self.damping)
+            found[name] = path / ((theta - self.centre[name]).square() + self.damping)
             path.zero_()
             self.slope[name].zero_()
         return found
+
+    def merge(self, name: str, found: Tensor, theta: Tensor) -> None:
+        super().merge(name, found, theta)
+        self.importance[name].clamp_min_(0)
 
     def tensors(self) -> dict[str, Tensor]:
         named = {"path": self.path, "slope": self.slope, "before": self.before}

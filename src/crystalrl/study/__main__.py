@@ -17,6 +17,7 @@ from crystalrl.study.events import Scored
 from crystalrl.study.execution import best_device, execute, pending, prepare
 from crystalrl.study.plan import Group, plan
 from crystalrl.study.store import Store
+from crystalrl.study.tuning import with_best
 from crystalrl.suites.tasks import Sequence as TaskSequence
 
 
@@ -25,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = _parser().parse_args(arguments)
     try:
         tables = load_study(given.name, given.tables)
+        if given.tuned is not None:
+            tables = {key: with_best(table, given.tuned / key) for key, table in tables.items()}
         if given.steps:
             tables = {key: _shorter(table, given.steps) for key, table in tables.items()}
         stop = time.monotonic() + 60 * given.minutes
@@ -59,19 +62,30 @@ def _run_all(jobs: Sequence[tuple[str, Group, Store]], device: str, stop: float,
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m crystalrl.study", description=__doc__)
+    common_arguments(parser)
+    share_argument(parser)
+    parser.add_argument("--tuned", type=Path, help="folder of trials: rows get the settings of their best one")
+    parser.add_argument("--steps", type=int, default=0, help="steps per task, instead of the study's own, for a trial")
+    return parser
+
+
+def common_arguments(parser: argparse.ArgumentParser) -> None:
+    """What every module that runs a study takes."""
     parser.add_argument("name", help="a built-in study, or a .toml file")
     parser.add_argument("--out", type=Path, required=True, help="results folder; an interrupted study continues there")
     parser.add_argument("--tables", default="", help="tables to run, separated by commas; default: all")
     parser.add_argument("--device", default=best_device())
     parser.add_argument("--minutes", type=float, default=1e9, help="start no new run after this many minutes")
+
+
+def share_argument(parser: argparse.ArgumentParser) -> None:
+    """For modules of which several processes share the work."""
     parser.add_argument(
         "--share",
         type=_share,
         default=(1, 1),
         help="part of the runs to do, such as 2/3 for the second of three processes",
     )
-    parser.add_argument("--steps", type=int, default=0, help="steps per task, instead of the study's own, for a trial")
-    return parser
 
 
 def _share(text: str) -> tuple[int, int]:

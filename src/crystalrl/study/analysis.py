@@ -256,7 +256,7 @@ def _one_order(stored: _Stored, cell: str, order: int, seeds: tuple[int, ...]) -
     stages = list(stage_order(stored.table.suite, order))
     tasks = [stored.tasks[stage] for stage in stages]
     R, curve = stored.matrix(cell, seeds)[:, :, stages], stored.curve(cell, seeds)[:, stages]
-    values = measure(R, tasks)
+    values = metrics.measure(R, tasks)
     values["area"] = metrics.area(curve)
     values["AP per MB"] = metrics.memory_efficiency(values["AP"], stored.nbytes(cell))
     values["MB"] = np.full(len(seeds), stored.nbytes(cell) / 1e6)
@@ -266,22 +266,3 @@ def _one_order(stored: _Stored, cell: str, order: int, seeds: tuple[int, ...]) -
         values["FT area"] = metrics.transfer_of_area(curve, reference[:, stages])
     final = R[:, -1, metrics.current_stages(tasks, len(tasks))]
     return Cell(cell, (cell,), seeds, R, curve, final, {}, values)
-
-
-def measure(R: Matrix, tasks: Sequence[int]) -> dict[str, Matrix]:
-    """All metrics that need only R: name → [n]."""
-    values = {
-        "AP": metrics.average_performance(R, tasks),
-        "BT": metrics.backward_transfer(R, tasks),
-        "forgetting": metrics.forgetting(R, tasks),
-        "learned": metrics.learned(R).mean(axis=1),
-        "zero-shot": metrics.zero_shot(R),
-        "FT random": metrics.transfer_over_random(R),
-        "task-1 retention": metrics.first_task_retention(R, tasks),
-    }
-    if metrics.first_pass(tasks) < len(tasks):
-        values |= {
-            "before": metrics.performance_before(R, tasks),
-            "adapted": metrics.adaptation(R, tasks),
-        }
-    return values

@@ -9,7 +9,7 @@ import torch
 from crystalrl.agents import Agent, Spaces
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.storage.spec import StorageOptions
-from crystalrl.methods import Method, Setup
+from crystalrl.methods import PNN, Method, Setup
 from crystalrl.random import Streams
 from crystalrl.study.kinds import METHODS, Values
 from crystalrl.study.registry import AGENTS, MEMORIES
@@ -53,6 +53,8 @@ def make_agent(spec: RunSpec, suite: Suite, streams: Streams, values: Values) ->
 def make_method(spec: RunSpec, suite: Suite, agent: Agent, memory: ReplayMemory, values: Values) -> Method:
     """The method, attached to agent and memory."""
     kind, streams = METHODS[spec.method], Streams(memory.streams.seeds.tolist(), memory.device)
+    if agent.params.columns > 1 and kind.method is not PNN:
+        raise ValueError(f"columns: wanted 1 without the method pnn, got {agent.params.columns}")
     setup = Setup(agent, memory, streams, suite.tasks, spec.batch, suite.goal_space)
     made: Method = kind.method(setup, kind.params(**values))
     return made

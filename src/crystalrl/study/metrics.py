@@ -123,3 +123,22 @@ def _before(R: Matrix) -> Matrix:
 def _mean(values: Matrix) -> Matrix:
     """Mean over stages; NaN if there are none."""
     return values.mean(axis=1) if values.shape[1] else np.full(len(values), np.nan)
+
+
+def measure(R: Matrix, tasks: Sequence[int]) -> dict[str, Matrix]:
+    """All metrics that need only R: name → [n]."""
+    values = {
+        "AP": average_performance(R, tasks),
+        "BT": backward_transfer(R, tasks),
+        "forgetting": forgetting(R, tasks),
+        "learned": learned(R).mean(axis=1),
+        "zero-shot": zero_shot(R),
+        "FT random": transfer_over_random(R),
+        "task-1 retention": first_task_retention(R, tasks),
+    }
+    if first_pass(tasks) < len(tasks):
+        values |= {
+            "before": performance_before(R, tasks),
+            "adapted": adaptation(R, tasks),
+        }
+    return values

@@ -58,7 +58,7 @@ class Trainer:
         here = self.memory.device.type == device.type
         self._parts = [Captured(part, device, here or part == self._act) for part in parts]
         """The parts of `collect` that a CUDA graph can hold; a memory on CPU is not one of them."""
-        self.learn = Captured(self._learn, device, here)
+        self.learn = Captured(self._learn, device, here and self.method.capturable)
 
     def begin(self, stage: int) -> None:
         """Put every lane at the start of its stage. Without boundaries, only the first stage is a start."""

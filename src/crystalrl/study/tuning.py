@@ -11,8 +11,8 @@
     agent_params.learning_rate = [3e-4, 1e-3]
 
 Trials are drawn `at_once` (4) at a time and trained together, as lanes. In a study, the seeds are its tuning seeds, and
-rows without a search are not tuned. `trials.json` in the results folder holds all of them;
-started again, tuning continues from there.
+rows without a search are not tuned. `trials.json` in the results folder holds all of them; if several processes share
+the rows, each row has a folder. Started again, tuning continues from there.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from crystalrl.study.analysis import measure
 from crystalrl.study.definition import Table, pick, study_values, table_from
 from crystalrl.study.events import Scored
+from crystalrl.study.metrics import measure
 from crystalrl.study.plan import plan, stage_tasks
 from crystalrl.study.run import run
 from crystalrl.study.spec import SECTIONS, RunSpec, parse_seeds, read_toml, unknown
@@ -119,10 +119,10 @@ def study_searches(name: str, tables: str = "") -> dict[str, Search]:
 
 def with_best(table: Table, folder: Path) -> Table:
     """The table, each row that has trials in a folder with the settings of its best one."""
-    path = folder / "trials.json"
-    if not path.is_file():
+    paths = sorted([*folder.glob("trials.json"), *folder.glob("*/trials.json")])
+    if not paths:
         raise ValueError(f"tuned: wanted trials.json in {folder}, got none: run `crystalrl tune` first")
-    trials = [Trial(**trial) for trial in json.loads(path.read_text())["trials"]]
+    trials = [Trial(**trial) for path in paths for trial in json.loads(path.read_text())["trials"]]
     rows = dict(table.rows)
     for name in dict.fromkeys(trial.row for trial in trials if trial.row in rows):
         rows[name] = changed(rows[name], best([trial for trial in trials if trial.row == name]).settings)

@@ -14,6 +14,7 @@ from torch import Tensor
 from crystalrl.backends.splitmix import mix_int
 from crystalrl.random import Stream
 from crystalrl.suites.base import Policy, Shape
+from crystalrl.suites.goals import goal_space
 from crystalrl.suites.process import worker_arrays
 from crystalrl.suites.sizes import Sizes
 from crystalrl.suites.tasks import Task
@@ -34,7 +35,6 @@ class GymSuite:
     """
 
     capturable = False
-    goal_space = None
 
     def __init__(
         self,
@@ -54,6 +54,8 @@ class GymSuite:
         self.coded = self.context and len(sizes.obs) == 1
         self.obs = (sizes.obs[0] + self.count,) if self.coded else sizes.obs
         self.action, self.obs_dtype, self.stack = sizes.action, sizes.obs_dtype, sizes.stack
+        known = self.context or self.count == 1
+        self.goal_space = goal_space(stages[0], self.tasks, sizes.goal) if known else None
         self.lost: set[int] = set()
         """Lanes that have ended because an environment failed, while training or while scoring."""
         self.workers = int(os.environ.get("CRYSTALRL_WORKERS", "0")) if workers is None else workers

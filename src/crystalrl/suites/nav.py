@@ -81,6 +81,6 @@ class Nav:
         return self.ids[stage] if self.context else None
 
 
-def _reward(achieved: Tensor, desired: Tensor) -> tuple[Tensor, Tensor]:
+def _reward(achieved: Tensor, desired: Tensor, context: Tensor | None) -> tuple[Tensor, Tensor]:
     """Rewards and endings for positions and goals as observations show them, in [−2, 2]²."""
     return reward_at((achieved + 2) / 4, (desired + 2) / 4)

@@ -27,6 +27,9 @@ class Sizes:
     obs_dtype: torch.dtype = torch.float32
     stack: int | None = None
     """Frames in an observation, along its first axis, if it is a stack of frames."""
+    goal: tuple[int, int] | None = None
+    """Where the achieved goal begins in an observation, and the length of a goal; the desired one follows it. None:
+    observations show no goals, or not all tasks show them at the same place."""
 
 
 def sizes_of(task: Task) -> Sizes:
@@ -60,7 +63,7 @@ def env_sizes(env: Any) -> Sizes:
     if seen.shape is None or len(seen.shape) not in (1, 3) or seen.dtype is None:
         raise ValueError(f"observations: wanted vectors or frames (H, W, C), got {seen}; a wrapper can change them")
     kind = torch.uint8 if seen.dtype == np.uint8 else torch.float32
-    return Sizes(tuple(seen.shape), _action(env.action_space), kind, _stack(env))
+    return Sizes(tuple(seen.shape), _action(env.action_space), kind, _stack(env), getattr(env, "goal", None))
 
 
 def _stack(env: Any) -> int | None:
@@ -86,10 +89,12 @@ def largest(sizes: Sequence[Sizes]) -> Sizes:
     kind = kinds.pop() if len(kinds) == 1 else torch.float32
     stacks = {size.stack for size in sizes}
     stack = stacks.pop() if len(stacks) == 1 else None
+    goals = {size.goal for size in sizes}
+    goal = goals.pop() if len(goals) == 1 else None
     boxes = [size.action for size in sizes if not isinstance(size.action, int)]
     if boxes:
-        return Sizes(obs, tuple(max(each) for each in zip(*boxes, strict=True)), kind, stack)
-    return Sizes(obs, max(size.action for size in sizes if isinstance(size.action, int)), kind, stack)
+        return Sizes(obs, tuple(max(each) for each in zip(*boxes, strict=True)), kind, stack, goal)
+    return Sizes(obs, max(size.action for size in sizes if isinstance(size.action, int)), kind, stack, goal)
 
 
 def sizes_of_all(tasks: Sequence[Task]) -> Sizes:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crystalrl.suites.dicts import GoalVectors, shows_goals
 from crystalrl.suites.makers import MAKERS, close
 from crystalrl.suites.signals import Word
 
@@ -230,7 +231,7 @@ def _pad(row: NDArray[Any], obs: Any) -> None:
 
 def make(task: Mapping[str, Any]) -> Any:
     """The environment of a task, wrapped: `minatar:GAME`, `meta-world:TASK`, `atari:GAME`, `module:function`, or a
-    registered Gymnasium id.
+    registered Gymnasium id. Goal-conditioned dict observations become vectors.
     """
     env = _made(task["make"], task["options"])
     for wrapper in task["wrappers"]:
@@ -240,7 +241,7 @@ def make(task: Mapping[str, Any]) -> Any:
             raise BadWrapper(
                 f"wrappers: wanted {wrapper} around the environment, got {type(error).__name__}: {error}"
             ) from error
-    return env
+    return GoalVectors(env) if shows_goals(env) else env
 
 
 def _made(name: str, options: Mapping[str, Any]) -> Any:
