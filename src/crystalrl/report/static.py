@@ -78,7 +78,8 @@ def _by_row(chart: Chart, data: Mapping[str, Any]) -> Iterator[tuple[str, str, A
     for place, name in enumerate(names):
         mine = data["row"] == name
         if mine.any():
-            yield name, OWN.get(name, COLOURS[place % len(COLOURS)]), mine
+            own = OWN.get(name) if chart.options.get("own") else None  # a row of a study may have any name
+            yield name, own or COLOURS[place % len(COLOURS)], mine
 
 
 def _lines(axis: Any, chart: Chart, data: Mapping[str, Any]) -> None:
