@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 
 from crystalrl import CrystalMemory, Transition
 from crystalrl.report import study_charts
+from crystalrl.report.html import Page, row_switches, study
 from crystalrl.report.inspect_page import inspection_page
 from crystalrl.report.study_page import write_report
 from crystalrl.study.analysis import load_results
@@ -59,6 +61,34 @@ def test_the_arrow_keys_move_through_the_values(chromium: Any, report: Path) -> 
         assert "anchored: 0.910" in said
         page.keyboard.press("Escape")
         assert not page.locator(".tip").is_visible()
+
+
+def test_the_line_under_the_pointer_stands_out(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        chart = figure(page, "Score on all tasks so far").locator("svg").first
+        faint = "all => all.filter((one) => one.classList.contains('faint')).map((one) => one.dataset.row)"
+        lines = chart.locator('path[data-seed="-1"]')
+        box = chart.bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] - 19, box["y"] + 15)  # the last point of the upper line
+        assert lines.evaluate_all(faint) == ["EWC strength=10.0"]
+        page.mouse.move(0, 0)
+        assert lines.evaluate_all(faint) == []
+        page.locator(".rows label", has_text="EWC").hover()
+        assert lines.evaluate_all(faint) == ["anchored"]
+
+
+def test_a_row_may_have_the_name_of_a_phase(chromium: Any, tmp_path: Path) -> None:
+    """It keeps the colour of its switch."""
+    path = tmp_path / "page.html"
+    made, results = Page(), load_results(write_results(tmp_path / "out"))
+    row = replace(results.rows[0], chosen=replace(results.rows[0].chosen, name="crystal"))
+    drawn = made.figure(study_charts.average(replace(results, rows=(row,))))
+    path.write_text(made.document("page", [study(0, ["crystal"], [row_switches(["crystal"]), drawn])]))
+    with opened(chromium, path) as page:
+        colour = "one => getComputedStyle(one).fill"
+        switch = page.locator(".rows label").evaluate("one => getComputedStyle(one).color")
+        assert page.locator("figure circle").evaluate(colour) == switch
 
 
 def test_a_row_that_is_switched_off_is_gone_from_charts_and_tables(chromium: Any, report: Path) -> None:
@@ -130,6 +160,17 @@ def test_on_paper_all_charts_are_drawn_and_no_tools(chromium: Any, report: Path)
         assert page.locator("figure[data-chart]").count() == page.locator("figure:has(svg)").count()
         assert page.locator(".tools:visible").count() == 0
         assert len(page.pdf()) > 20_000
+
+
+def test_paper_is_always_light(chromium: Any, report: Path) -> None:
+    with opened(chromium, report, scheme="dark") as page:
+        colours = "one => [getComputedStyle(one).backgroundColor, getComputedStyle(one).color]"
+        line = page.locator("tbody tr:nth-child(even) td").first
+        on_screen = line.evaluate(colours)
+        page.emulate_media(media="print")
+        assert line.evaluate(colours) == ["rgb(243, 245, 248)", "rgb(0, 0, 0)"] != on_screen
+        page.locator("body").evaluate("one => { one.dataset.theme = 'dark'; }")
+        assert line.evaluate(colours) == ["rgb(243, 245, 248)", "rgb(0, 0, 0)"]
 
 
 def test_hostile_names_run_no_code(chromium: Any, tmp_path: Path) -> None:
