@@ -16,6 +16,7 @@ from crystalrl.report import study_charts
 from crystalrl.report.html import Page, row_switches, study
 from crystalrl.report.inspect_page import inspection_page
 from crystalrl.report.study_page import write_report
+from crystalrl.report.text import Grid
 from crystalrl.study.analysis import load_results
 from crystalrl.study.inspection import inspect_memory, inspect_run
 from tests.cli.test_live import served
@@ -111,7 +112,7 @@ def test_single_seeds_are_drawn_on_request(chromium: Any, report: Path) -> None:
         assert chart.locator("path.seed").count() == 2 * 3
 
 
-def test_tables_are_sorted_and_filtered(chromium: Any, report: Path) -> None:
+def test_tables_are_sorted(chromium: Any, report: Path) -> None:
     with opened(chromium, report) as page:
         table = page.locator("table[data-sort]").first
         names = table.locator("tbody td:first-child")
@@ -121,6 +122,27 @@ def test_tables_are_sorted_and_filtered(chromium: Any, report: Path) -> None:
         table.locator("th button", has_text="AP").click()
         assert names.all_inner_texts() == ["EWC strength=10.0", "anchored"]
         assert table.locator('th[aria-sort="ascending"]').inner_text().startswith("AP")
+
+
+def test_long_tables_are_filtered_and_copied_as_shown(chromium: Any, tmp_path: Path) -> None:
+    made, path = Page(), tmp_path / "page.html"
+    table = made.table(Grid(["", "x"], [[f"row {k}", str(10 * k)] for k in range(12)]))
+    drawn = made.figure(study_charts.average(load_results(write_results(tmp_path / "out"))))
+    path.write_text(made.document("page", [table, made.copied("@software{crystalrl}"), drawn]))
+    with opened(chromium, path) as page:
+        shown = page.locator("tbody tr:visible td:first-child")
+        page.locator("input[type=search]").fill("ROW 1")
+        assert shown.all_inner_texts() == ["row 1", "row 10", "row 11"]
+        page.locator("th button", has_text="x").click()
+        assert shown.all_inner_texts() == ["row 11", "row 10", "row 1"]
+        page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+        page.get_by_text("copy as markdown").click()
+        lines = page.evaluate("window.copied").splitlines()
+        assert lines[2:] == ["| row 11 | 110 |", "| row 10 | 100 |", "| row 1 | 10 |"]
+        page.get_by_text("copy", exact=True).click()
+        assert page.evaluate("window.copied") == "@software{crystalrl}"
+        page.locator("input[type=search]").fill("")
+        assert shown.count() == 12
 
 
 def test_data_are_saved_as_csv_and_tables_copied_as_markdown(chromium: Any, report: Path) -> None:
