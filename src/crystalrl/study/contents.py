@@ -30,7 +30,8 @@ def contents(memory: Memory, group: Group, stage: int, episodes: EpisodeReturns 
     """
     found = {lane: memory.inspected(lane, INSPECTED) for lane in group.first_lanes}
     held = {lane: dict(experiences) for lane, experiences in found.items() if experiences}
-    for lane, experiences in held.items() if episodes is not None else ():
-        experiences["episode_return"] = episodes.of(lane, experiences["number"].cpu().numpy())
+    if episodes is not None:
+        for lane, experiences in held.items():
+            experiences["episode_return"] = episodes.of(lane, experiences["number"].cpu().numpy())
     if held:
         yield Contents(stage, group.begins(stage) + group.stage_steps[stage], held)
