@@ -92,6 +92,13 @@ def test_a_row_may_have_the_name_of_a_phase(chromium: Any, tmp_path: Path) -> No
         assert page.locator("figure circle").evaluate(colour) == switch
 
 
+def test_a_tuned_row_has_its_colour_in_the_sensitivity_chart(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        switch = page.locator(".rows label", has_text="EWC").evaluate("one => getComputedStyle(one).color")
+        line = figure(page, "Sensitivity").locator('path[data-row="EWC"][data-seed]')
+        assert line.evaluate("one => getComputedStyle(one).stroke") == switch
+
+
 def test_a_row_that_is_switched_off_is_gone_from_charts_and_tables(chromium: Any, report: Path) -> None:
     with opened(chromium, report) as page:
         chart = figure(page, "Mean final score")

@@ -75,7 +75,9 @@
   };
   function colourOf(spec, figure, row) {
     if (spec.options.own && OWN[row]) return OWN[row];
-    let place = spec.options.own ? -1 : rowsOf(figure).indexOf(row);
+    const names = rowsOf(figure);
+    let place = spec.options.own ? -1 : names.indexOf(row);
+    if (place < 0 && !spec.options.own) place = names.findIndex((name) => name.startsWith(row + " "));  // with the chosen value
     if (place < 0) place = distinct(column(spec, "row") || column(spec, "panel") || []).indexOf(row);
     return "var(--r" + (((place % 10) + 10) % 10) + ")";
   }
