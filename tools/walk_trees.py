@@ -290,6 +290,7 @@ study/execution.py::best_device
 study/execution.py::finish
 study/execution.py::execute_ray
 # what is built
+study/episodes.py::EpisodeReturns
 study/run.py::Trainer
 study/run.py::run
 study/kinds.py

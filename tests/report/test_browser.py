@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import torch
 
 from crystalrl import CrystalMemory, Transition
 from crystalrl.report import study_charts
+from crystalrl.report.html import Page, row_switches, study
 from crystalrl.report.inspect_page import inspection_page
 from crystalrl.report.study_page import write_report
+from crystalrl.report.text import Grid
 from crystalrl.study.analysis import load_results
 from crystalrl.study.inspection import inspect_memory, inspect_run
 from tests.cli.test_live import served
@@ -61,6 +64,41 @@ def test_the_arrow_keys_move_through_the_values(chromium: Any, report: Path) -> 
         assert not page.locator(".tip").is_visible()
 
 
+def test_the_line_under_the_pointer_stands_out(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        chart = figure(page, "Score on all tasks so far").locator("svg").first
+        faint = "all => all.filter((one) => one.classList.contains('faint')).map((one) => one.dataset.row)"
+        lines = chart.locator('path[data-seed="-1"]')
+        box = chart.bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + box["width"] - 19, box["y"] + 15)  # the last point of the upper line
+        assert lines.evaluate_all(faint) == ["EWC strength=10.0"]
+        page.mouse.move(0, 0)
+        assert lines.evaluate_all(faint) == []
+        page.locator(".rows label", has_text="EWC").hover()
+        assert lines.evaluate_all(faint) == ["anchored"]
+
+
+def test_a_row_may_have_the_name_of_a_phase(chromium: Any, tmp_path: Path) -> None:
+    """It keeps the colour of its switch."""
+    path = tmp_path / "page.html"
+    made, results = Page(), load_results(write_results(tmp_path / "out"))
+    row = replace(results.rows[0], chosen=replace(results.rows[0].chosen, name="crystal"))
+    drawn = made.figure(study_charts.average(replace(results, rows=(row,))))
+    path.write_text(made.document("page", [study(0, ["crystal"], [row_switches(["crystal"]), drawn])]))
+    with opened(chromium, path) as page:
+        colour = "one => getComputedStyle(one).fill"
+        switch = page.locator(".rows label").evaluate("one => getComputedStyle(one).color")
+        assert page.locator("figure circle").evaluate(colour) == switch
+
+
+def test_a_tuned_row_has_its_colour_in_the_sensitivity_chart(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        switch = page.locator(".rows label", has_text="EWC").evaluate("one => getComputedStyle(one).color")
+        line = figure(page, "Sensitivity").locator('path[data-row="EWC"][data-seed]')
+        assert line.evaluate("one => getComputedStyle(one).stroke") == switch
+
+
 def test_a_row_that_is_switched_off_is_gone_from_charts_and_tables(chromium: Any, report: Path) -> None:
     with opened(chromium, report) as page:
         chart = figure(page, "Mean final score")
@@ -81,7 +119,7 @@ def test_single_seeds_are_drawn_on_request(chromium: Any, report: Path) -> None:
         assert chart.locator("path.seed").count() == 2 * 3
 
 
-def test_tables_are_sorted_and_filtered(chromium: Any, report: Path) -> None:
+def test_tables_are_sorted(chromium: Any, report: Path) -> None:
     with opened(chromium, report) as page:
         table = page.locator("table[data-sort]").first
         names = table.locator("tbody td:first-child")
@@ -91,6 +129,27 @@ def test_tables_are_sorted_and_filtered(chromium: Any, report: Path) -> None:
         table.locator("th button", has_text="AP").click()
         assert names.all_inner_texts() == ["EWC strength=10.0", "anchored"]
         assert table.locator('th[aria-sort="ascending"]').inner_text().startswith("AP")
+
+
+def test_long_tables_are_filtered_and_copied_as_shown(chromium: Any, tmp_path: Path) -> None:
+    made, path = Page(), tmp_path / "page.html"
+    table = made.table(Grid(["", "x"], [[f"row {k}", str(10 * k)] for k in range(12)]))
+    drawn = made.figure(study_charts.average(load_results(write_results(tmp_path / "out"))))
+    path.write_text(made.document("page", [table, made.copied("@software{crystalrl}"), drawn]))
+    with opened(chromium, path) as page:
+        shown = page.locator("tbody tr:visible td:first-child")
+        page.locator("input[type=search]").fill("ROW 1")
+        assert shown.all_inner_texts() == ["row 1", "row 10", "row 11"]
+        page.locator("th button", has_text="x").click()
+        assert shown.all_inner_texts() == ["row 11", "row 10", "row 1"]
+        page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+        page.get_by_text("copy as markdown").click()
+        lines = page.evaluate("window.copied").splitlines()
+        assert lines[2:] == ["| row 11 | 110 |", "| row 10 | 100 |", "| row 1 | 10 |"]
+        page.get_by_text("copy", exact=True).click()
+        assert page.evaluate("window.copied") == "@software{crystalrl}"
+        page.locator("input[type=search]").fill("")
+        assert shown.count() == 12
 
 
 def test_data_are_saved_as_csv_and_tables_copied_as_markdown(chromium: Any, report: Path) -> None:
@@ -130,6 +189,17 @@ def test_on_paper_all_charts_are_drawn_and_no_tools(chromium: Any, report: Path)
         assert page.locator("figure[data-chart]").count() == page.locator("figure:has(svg)").count()
         assert page.locator(".tools:visible").count() == 0
         assert len(page.pdf()) > 20_000
+
+
+def test_paper_is_always_light(chromium: Any, report: Path) -> None:
+    with opened(chromium, report, scheme="dark") as page:
+        colours = "one => [getComputedStyle(one).backgroundColor, getComputedStyle(one).color]"
+        line = page.locator("tbody tr:nth-child(even) td").first
+        on_screen = line.evaluate(colours)
+        page.emulate_media(media="print")
+        assert line.evaluate(colours) == ["rgb(243, 245, 248)", "rgb(0, 0, 0)"] != on_screen
+        page.locator("body").evaluate("one => { one.dataset.theme = 'dark'; }")
+        assert line.evaluate(colours) == ["rgb(243, 245, 248)", "rgb(0, 0, 0)"]
 
 
 def test_hostile_names_run_no_code(chromium: Any, tmp_path: Path) -> None:

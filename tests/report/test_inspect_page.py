@@ -23,10 +23,10 @@ def _without_umap(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_page_of_a_run_has_all_its_charts(ran: Path) -> None:
     found, problems = inspect_run(ran)
     page = inspection_page(found, "Tiny <run>", problems)
-    assert "<h1>Tiny &lt;run&gt;</h1>" in page
+    assert "<h1>Tiny &lt;run&gt;: inside the memory</h1>" in page
     assert set(charts(page)) >= {
-        "distribution", "flows", "residents", "crystals", "turnover", "utility", "contradictions", "anchor-error",
-        "trajectories", "map-pca",
+        "phases", "distribution", "flows", "residents", "crystals", "turnover", "utility", "contradictions",
+        "anchor-error", "trajectories", "map-pca",
     }  # fmt: skip
     assert "How long it takes to crystallize" in page
     assert "How well the crystals cover" in page

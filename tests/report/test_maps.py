@@ -87,26 +87,6 @@ def test_a_frame_becomes_a_picture() -> None:
     assert sum(bool(address) for address in shown) == maps.FRAMES
 
 
-def test_the_covering_radius_is_the_largest_distance_to_a_crystal(one: Inspected) -> None:
-    held = {
-        "c": np.zeros(4),
-        "phase": np.array([3, 1, 1, 3]),
-        "v0": np.array([0.0, 1.0, 2.0, 6.0]),
-        "discount": np.full(4, 0.9),
-        "value": np.full(4, np.nan),
-    }
-    grid = maps.coverage(replace(one, contents=held))
-    spread = held["v0"].std()
-    assert grid.lines[0][1] == f"{2 / spread:.3f}".lstrip("0")
-    assert len(grid.lines) == 2  # without anchored values there is no bound
-    assert maps.coverage(replace(one, contents={**held, "phase": np.ones(4)})).lines == []
-    more = {name: np.tile(column, 3).astype(float) for name, column in held.items()}
-    more["v0"] = np.arange(12.0)
-    more["value"] = 2 * np.arange(12.0)
-    assert maps.lipschitz(np.arange(12.0)[:, None], more) == pytest.approx(2.0)
-    assert len(maps.coverage(replace(one, contents=more)).lines) == 4
-
-
 def test_the_change_of_c_is_the_drift_of_the_law(one: Inspected) -> None:
     held, _ = maps.last_contents(one)
     for params in (one.params, replace(one.params, melt=None)):

@@ -1,5 +1,6 @@
 """The numbers in the charts of a memory are those of the stored tables."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,33 @@ def test_ages_are_steps_since_arrival(ran: Path, one: Inspected) -> None:
     assert shown == (960 - held["number"]).median()
 
 
+def test_phases_over_time_are_those_of_the_reports(ran: Path, one: Inspected) -> None:
+    frame = memory_charts.phases(one).frame()
+    memory = stored.load(ran)["memory"].query("cell == 'crystal' and seed == 0 and step > 0")
+    for phase in ("liquid", "glass", "crystal"):
+        mine = frame[frame["row"] == phase]
+        np.testing.assert_array_equal(mine["x"].astype(int), memory["step"])
+        np.testing.assert_array_equal(mine["y"].astype(float), memory[phase])
+
+
+def test_returns_are_those_of_the_episodes_of_the_crystals(ran: Path, one: Inspected) -> None:
+    chart = memory_charts.crystals_over_time(one)
+    held = stored.load(ran)["contents"].query("phase == 3")
+    shown = chart.frame().query(f"panel == '{memory_charts.RETURN}'").set_index("x")
+    for after, step in ((1, 480), (2, 960)):
+        known = held[held["step"] == step]["episode_return"].dropna()
+        assert (after in shown.index) == bool(len(known))
+        if len(known):
+            assert shown.loc[after, ["low", "y", "high"]].tolist() == pytest.approx(known.quantile([0.25, 0.5, 0.75]))
+    assert len(shown)
+    assert "of episodes that had ended" in chart.about
+    assert one.contents is not None
+    older = {name: column for name, column in one.contents.items() if name != "episode_return"}
+    chart = memory_charts.crystals_over_time(replace(one, contents=older))
+    assert set(chart.data["panel"]) == {"age in steps", "reward"}
+    assert "The returns of episodes were not recorded in these results." in chart.about
+
+
 def test_the_parts_of_the_utility_add_up_to_it(ran: Path, one: Inspected) -> None:
     frame = memory_charts.utility_parts(one).frame()
     followed = stored.load(ran)["followed"]
@@ -93,4 +121,4 @@ def test_means_over_intervals_leave_unknown_values_out() -> None:
 
 def test_charts_of_older_results_are_those_that_need_no_single_experiences(tmp_path: Path) -> None:
     (old,), _ = inspect_run(write_results(tmp_path / "out"))
-    assert {chart.name for chart in memory_charts.charts(old)} <= {"flows", "turnover", "contradictions"}
+    assert {chart.name for chart in memory_charts.charts(old)} <= {"phases", "flows", "turnover", "contradictions"}

@@ -52,7 +52,7 @@ def test_lines_of_seeds_are_left_out_where_there_would_be_too_many(folder: Path)
     samples = {"a": np.random.default_rng(0).random((50, 2000))}
     parts, note = study_charts.banded(samples, np.arange(2000))
     assert len(parts) == 1 + 30
-    assert note == " Thin lines: the first 30 of 50 seeds."
+    assert note == " Single seeds: only the first 30 of 50 can be shown."
     parts, note = study_charts.banded({"a": samples["a"][:, :3]}, np.arange(3))
     assert len(parts) == 51
     assert note == ""

@@ -71,6 +71,46 @@ def test_every_number_of_a_chart_is_in_the_store(folder: Path) -> None:
     assert liquid == [(step, value) for step, value in by_step.items()]
 
 
+def test_every_number_of_the_main_table_and_of_the_other_charts_is_computed_from_the_store(folder: Path) -> None:
+    """With pandas, from the stored scores alone."""
+    tables, page = stored.load(folder), written(folder)
+    drawn, shown = charts(page), lines(page)
+    scores = tables["scores"].query("seed < 1000").rename(columns={"score": "s"})
+    for cell, mine in scores.groupby("cell"):
+        if cell not in drawn["average"]["row"]:
+            continue
+        R = mine.pivot_table(index="seed", columns=["after", "task"], values="s")
+        learned = (R[1, 0] + R[2, 1]) / 2
+        expected = {
+            "AP": (R[2, 0] + R[2, 1]) / 2, "BT": R[2, 0] - R[1, 0], "learned": learned,
+            "forgetting": np.maximum(R[1, 0], R[2, 0]) - R[2, 0], "zero-shot": R[1, 1], "FT random": R[1, 1] - R[0, 1],
+            "task-1 retention": R[2, 0] / R[1, 0],
+        }  # fmt: skip
+        place = drawn["average"]["row"].index(cell)
+        assert drawn["average"]["value"][place] == pytest.approx(expected["AP"].mean(), rel=1e-5)
+        heads = [line for line in shown if line[:1] == [""] and line[-1] == "seeds"]
+        for name, values in expected.items():
+            (head,) = [line for line in heads if name in line]
+            (line,) = [line for line in shown[shown.index(head) :][: 1 + 2] if line[0] == cell]
+            number, low, high = map(float, re.findall(r"-?\d*\.\d+", line[head.index(name)]))
+            assert number == pytest.approx(values.mean(), abs=6e-4)
+            assert values.min() - 6e-4 <= low <= number <= high <= values.max() + 6e-4
+        course = series(drawn["course"], cell)
+        assert course == pytest.approx({1: R[1, 0].mean(), 2: expected["AP"].mean()}, rel=1e-5)
+        for seed in R.index:
+            one = series(drawn["course"], cell, seed)
+            assert one == pytest.approx({1: R[1, 0][seed], 2: expected["AP"][seed]}, rel=1e-5)
+        assert series(drawn["forgetting"], cell) == pytest.approx({1: expected["forgetting"].mean()}, abs=1e-6)
+        curve = tables["curves"].query("cell == @cell and seed < 1000").groupby("task")["score"].mean()
+        assert series(drawn["learning-curves"], cell) == pytest.approx({1: curve[0], 2: curve[1]}, rel=1e-5)
+
+
+def series(chart: dict[str, Any], row: str, seed: int = -1) -> dict[float, float]:
+    """x → y of a line."""
+    at = zip(chart["row"], chart["seed"], chart["x"], chart["y"], strict=True)
+    return {x: y for name, number, x, y in at if (name, number) == (row, seed)}
+
+
 def test_the_tables_of_the_page_are_those_of_the_text(folder: Path) -> None:
     results, shown = load_results(folder), lines(written(folder))
     for grid in (text.main_table(results), text.comparison_table(results), text.tuning_table(results)):

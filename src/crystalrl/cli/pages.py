@@ -15,7 +15,7 @@ from crystalrl.cli.live import serve
 from crystalrl.report import markdown, static
 from crystalrl.report.export import Format, export
 from crystalrl.report.study_charts import average
-from crystalrl.report.study_page import Source, page, source, write_report
+from crystalrl.report.study_page import Source, page, source, write_page
 from crystalrl.report.terminal import print_results
 from crystalrl.study.analysis import load_results
 from crystalrl.study.store import as_parquet, scored_folders
@@ -64,9 +64,9 @@ def show_report(folders: Sequence[Path], console: Console, wanted: Wanted | None
     inner = [one for folder in folders for one in scored_folders(folder)]
     sources = [_shown(folder, console) for folder in inner]
     if form == "html":
-        paths = [write_report([one], one / "report.html") for one in inner if out is None]
+        paths = [write_page([one], one.folder / "report.html") for one in sources if out is None]
         if out is not None or len(inner) > 1:
-            paths.append(write_report(inner, out or together(folders) / "report.html"))
+            paths.append(write_page(sources, out or together(folders) / "report.html"))
         for path in paths:
             console.print(f"Full report: {path}", highlight=False)
         return

@@ -19,6 +19,7 @@ LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$", "–": "--", "−": "$-$", "’": "'",
     "Δ": r"$\Delta$", "µ": r"$\mu$", "κ": r"$\kappa$", "ε": r"$\varepsilon$", "→": r"$\to$", "◂": r"$\triangleleft$",
+    "·": r"$\cdot$", "γ": r"$\gamma$",
 }  # fmt: skip
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crystalrl.report import maps, memory_charts, trajectories
+from crystalrl.report import covering, maps, memory_charts, trajectories
 from crystalrl.report.chart import Chart, escape
-from crystalrl.report.html import Page, messages
+from crystalrl.report.html import Page, definitions, messages
 from crystalrl.report.text import Grid
 from crystalrl.study.inspection import Inspected
 
@@ -18,6 +18,22 @@ LATER = (
     "Single experiences were not recorded in these results: distributions of c, trajectories, residents of crystal, "
     "anchor errors and maps are missing. Results of this version record them."
 )
+
+TIMES, COVERING = "How long it takes to crystallize", "How well the crystals cover the stored states"
+WORDS = {
+    "c": "the state of an experience, in [0, 1]: it rises with usefulness and falls under contradiction",
+    "liquid, glass, crystal": "phases of low, medium and high c: new experiences, candidates, and experiences to keep",
+    "consolidation": "the pass over the memory that evaluates experiences, changes c and phases, and evicts",
+    "utility U": "usefulness in [0, 1]: weighted sum of the scaled TD error, novelty and downstream value",
+    "novelty": "high where state and action were rarely visited",
+    "downstream value": "mean scaled TD error of the stored states nearest to the successor state",
+    "contradicted": "similar state and action as other experiences, but a different reward",
+    "interference W": "how contradicted an experience and what follows it are, in [0, 1]",
+    "melting": "the fall of c of contradicted experiences; crystals become glass or liquid again",
+    "anchor": "an output of the network that was stored with an experience and is held in place",
+    "followed": "some slots whose experiences are recorded at every consolidation",
+    "law": "dc = [gain·(1 − c) − loss·c] dt + σ√(c(1 − c)) dW; the gain grows with U, the loss with W",
+}
 
 
 def all_charts(one: Inspected, quick: bool = False) -> tuple[list[Chart], list[str]]:
@@ -30,21 +46,23 @@ def all_charts(one: Inspected, quick: bool = False) -> tuple[list[Chart], list[s
 def inspection_page(found: Sequence[Inspected], title: str, problems: Sequence[str] = (), live: str = "") -> str:
     """Memories as one HTML page; live: see `Page.document`. A live page has maps by PCA only."""
     made = Page()
-    body = [f"<h1>{escape(title)}</h1>", messages(problems)]
+    body = [f"<h1>{escape(title)}: inside the memory</h1>", messages(problems)]
     if not found:
         body.append(messages(["No memory with phases has been recorded here yet."]))
     if len(found) > SECTIONS:
         body.append(messages([f"The first {SECTIONS} of {len(found)} memories are shown; --row chooses others."]))
     for number, one in enumerate(found[:SECTIONS]):
         body += [f'<h2 id="memory-{number}">{escape(one.name)}</h2>', *_section(made, one, quick=bool(live))]
+    if found:
+        body.append("<h2>Words</h2>" + definitions(WORDS.items()))
     return made.document(title, body, live)
 
 
 def tables(one: Inspected) -> dict[str, Grid]:
     """The tables of a memory that have lines, by title."""
     named = {
-        "How long it takes to crystallize": trajectories.timescales(one) if one.followed else Grid([], []),
-        "How well the crystals cover the stored states": maps.coverage(one),
+        TIMES: trajectories.timescales(one) if one.followed else Grid([], []),
+        COVERING: covering.coverage(one),
     }
     return {title: grid for title, grid in named.items() if grid.lines}
 
@@ -54,7 +72,19 @@ def _section(made: Page, one: Inspected, quick: bool) -> list[str]:
     parts = ["".join(f"<p>{escape(sentence)}</p>" for sentence in words(one)), messages([*one.warnings, *missing])]
     parts += [messages([LATER])] if one.memory is not None and one.followed is None else []
     parts += [made.figure(chart) for chart in charts]
-    return [*parts, *(f"<h3>{title}</h3>{made.table(grid)}" for title, grid in tables(one).items())]
+    for title, grid in tables(one).items():
+        parts.append(
+            f"<h3>{title}</h3>{made.table(grid)}" + "".join(f'<p class="about">{t}</p>' for t in _notes(one, title))
+        )
+    return parts
+
+
+def _notes(one: Inspected, title: str) -> list[str]:
+    """What a table means."""
+    if title == TIMES:
+        return [escape(trajectories.ABOUT)]
+    held, _ = maps.last_contents(one)
+    return [escape(covering.ABOUT if covering.values(held) is not None else covering.NO_VALUES)]
 
 
 def words(one: Inspected) -> list[str]:

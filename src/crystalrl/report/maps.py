@@ -1,4 +1,4 @@
-"""Maps of the experiences in a memory: similar observations lie close together. Also: how well the crystals cover them.
+"""Maps of the experiences in a memory: similar observations lie close together.
 
 PCA needs nothing else; t-SNE, silhouettes and UMAP need `pip install 'crystalrl[inspect]'`.
 """
@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from crystalrl.dynamics import PHASES
 from crystalrl.params import CrystalParams
 from crystalrl.report.chart import Chart
-from crystalrl.report.text import Grid, number
+from crystalrl.report.memory_charts import RETURN
 from crystalrl.study.inspection import Inspected
-from crystalrl.theory.covering import covering, value_error_bound
 
 HINT = "pip install 'crystalrl[inspect]'"
 MOST = 2000
@@ -28,6 +27,8 @@ MOST = 2000
 FRAMES = 300
 """Experiences on a map whose observation can be seen as a frame; every further one would make the page larger."""
 COLOURS = ("phase", "task", "c", "interference", "change of c", "utility", "TD error", "reward", "age")
+AXES = {"PCA": "principal component", "t-SNE": "t-SNE", "UMAP": "UMAP"}
+"""What the axes of each map are called, before their number. Only PCA has a unit: standard deviations."""
 Columns = Mapping[str, NDArray[Any]]
 
 
@@ -110,14 +111,21 @@ def _map(one: Inspected, held: Columns, at: NDArray[np.int64], method: str, plac
         "age": now - held["number"],
         "slot": held["slot"],
     }
+    known = "episode_return" in held and bool(np.isfinite(held["episode_return"].astype(float)).any())
+    data |= {RETURN: held["episode_return"].astype(float)} if known else {}
     part = "" if len(at) >= one.stored else f"{len(at):,} of {one.stored:,} experiences, evenly spaced over the slots. "
     about = (
         f"{part}Similar observations lie close together. {silhouettes(places, data)}Contradicted experiences have a "
-        "high interference; where the change of c is negative, they melt. Click a point to see it."
+        "high interference; where the change of c is negative, they melt. Click a point, or press Enter, to see the "
+        "experience."
     )
     options = {} if one.frames is None else {"frames": pictures(one.frames[at])}
     name = f"map-{method.lower().replace('-', '')}"
-    return Chart(name, f"Map of the experiences: {method}", about, "points", data, colours=COLOURS, options=options)
+    unit = " (standard deviations)" if method == "PCA" else ""
+    return Chart(
+        name, f"Map of the experiences: {method}", about, "points", data, x=f"{AXES[method]} 1{unit}",
+        y=f"{AXES[method]} 2{unit}", colours=(*COLOURS, *((RETURN,) if known else ())), options=options,
+    )  # fmt: skip
 
 
 def drifts(params: CrystalParams, held: Columns) -> NDArray[np.float64]:
@@ -161,41 +169,3 @@ def png(frame: NDArray[Any]) -> str:
 
 def _chunk(name: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
-
-
-def coverage(one: Inspected) -> Grid:
-    """How far the stored states are from the nearest crystal, and the error of values that follows."""
-    from scipy.spatial import cKDTree
-
-    held, _ = last_contents(one)
-    points = vectors(held) if held else np.empty((0, 0))
-    crystal = held["phase"] == 3 if held else np.empty(0, bool)
-    if not crystal.any() or not points.shape[1]:
-        return Grid([], [])
-    tree = cKDTree(points[crystal])
-    found = covering(points, lambda probes: np.asarray(tree.query(probes)[0]))
-    lines = [
-        ["largest distance of a stored state to the nearest crystal (covering radius)", number(found.radius)],
-        ["mean distance", number(found.mean)],
-    ]
-    steepness, discount = lipschitz(points, held), float(np.max(held["discount"]))
-    if steepness is not None and discount < 1:
-        bound = value_error_bound(found.radius, steepness, discount, 0.0)
-        lines += [
-            ["steepness of the anchored values between neighbouring states (95th percentile)", number(steepness)],
-            [f"value-error bound L·r/(1 − γ), γ = {discount:g}, without the bias of weights", number(bound)],
-        ]
-    return Grid(["in standard deviations of each number of the observation", ""], lines)
-
-
-def lipschitz(points: NDArray[np.float64], held: Columns) -> float | None:
-    """How steeply the anchored values change between neighbours, 95th percentile; None without anchors."""
-    from scipy.spatial import cKDTree
-
-    value = held["value"].astype(float) if "value" in held else np.full(len(points), np.nan)
-    if np.isnan(value).any() or len(points) < 6:
-        return None
-    distance, near = cKDTree(points).query(points, 6)
-    apart = distance[:, 1:] > 1e-9
-    slope = np.abs(value[near[:, 1:]] - value[:, None])[apart] / distance[:, 1:][apart]
-    return float(np.quantile(slope, 0.95)) if len(slope) else None

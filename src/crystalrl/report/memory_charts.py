@@ -24,6 +24,7 @@ MOVES = (
 """From, to, and the columns of the memory table that count it."""
 BINS = 60
 """Intervals over which numbers of single experiences are averaged."""
+RETURN = "return of the episode"
 Columns = Mapping[str, NDArray[Any]]
 
 
@@ -31,10 +32,10 @@ def distribution(one: Inspected) -> Chart:
     """How many experiences of each phase have which c, over time."""
     table = one.histograms or {}
     parts = [part for number in range(1, 4) if (part := _histogram(table, number))] if table else []
-    about = "Experiences in each tenth of c, at the consolidations; brighter is more."
+    about = "How many experiences have a c in each tenth, at the consolidations; brighter is more, in each phase."
     return Chart(
         "distribution", "Distribution of c in each phase", about, "matrix", columns("matrix", parts),
-        x="environment steps", y="c", options={"up": True},
+        x="environment steps", y="c", options={"up": True, "scale": "experiences"},
     )  # fmt: skip
 
 
@@ -51,6 +52,17 @@ def _histogram(table: Columns, phase: int) -> dict[str, Any]:
     line, column = (place.ravel() for place in np.indices(grid.shape))
     at = {"panel": PHASES[phase - 1], "line": np.round((line + low + 0.5) / 10, 2), "column": shown[column]}
     return {**at, "value": grid.ravel()}
+
+
+def phases(one: Inspected) -> Chart:
+    """Experiences in each phase over time."""
+    memory = one.memory or {}
+    parts = [{"row": phase, "x": memory["step"], "y": memory[phase]} for phase in PHASES if memory]
+    about = f"Experiences in each phase after every consolidation, of {one.capacity:,} slots."
+    return Chart(
+        "phases", "Phases and slots used over time", about, "areas", columns("areas", parts), x="environment steps",
+        y="experiences", starts=one.starts, options={"own": True},
+    )  # fmt: skip
 
 
 def flows(one: Inspected) -> Chart:
@@ -86,8 +98,8 @@ def residents(one: Inspected) -> Chart:
             parts.append({"row": f"from task {task + 1}", "x": after, "y": share * count})
     about = f"Crystals by the task during which they arrived; {_sampled(one)}"
     return Chart(
-        "residents", "Who lives in crystal", about, "areas", columns("areas", parts), x="tasks learnt", y="crystals",
-        options={"own": True},
+        "residents", "Where the crystals come from", about, "areas", columns("areas", parts), x="tasks learnt",
+        y="crystals", options={"own": True},
     )  # fmt: skip
 
 
@@ -113,22 +125,35 @@ def _sampled(one: Inspected) -> str:
 
 
 def crystals_over_time(one: Inspected) -> Chart:
-    """Age and reward of the crystals at the end of every task."""
+    """Age, reward and return of the crystals at the end of every task."""
     parts = []
     for after, held in enumerate(_ends(one), 1):
-        crystal = held["phase"] == 3
-        for panel, values in (("age in steps", held["step"] - held["number"]), ("reward", held["reward"])):
-            if crystal.any():
-                low, middle, high = np.quantile(values[crystal].astype(float), (0.25, 0.5, 0.75))
+        crystal, unknown = held["phase"] == 3, np.full(len(held["c"]), np.nan)
+        shown = {
+            "age in steps": held["step"] - held["number"],
+            "reward": held["reward"],
+            RETURN: held.get("episode_return", unknown),
+        }
+        for panel, values in shown.items():
+            known = values[crystal].astype(float)
+            known = known[np.isfinite(known)]
+            if len(known):
+                low, middle, high = np.quantile(known, (0.25, 0.5, 0.75))
                 parts.append({"panel": panel, "row": "crystal", "x": after, "y": middle, "low": low, "high": high})
     about = (
-        "Median age and reward (over n steps, where n-step returns are stored) of the crystals, and the middle half; "
-        f"{_sampled(one)}"
+        f"Median and middle half of the crystals’ age, reward (over n steps, where n-step returns are stored) and "
+        f"{RETURN} in which they arrived. {_about_returns(one)} Here, {_sampled(one)}"
     )
     return Chart(
-        "crystals", "Age and reward of the crystals", about, "lines", columns("lines", parts), x="tasks learnt",
-        options={"free": True, "dots": True, "own": True},
+        "crystals", "Age, reward and return of the crystals", about, "lines", columns("lines", parts),
+        x="tasks learnt", options={"free": True, "dots": True, "own": True, "linear": True},
     )  # fmt: skip
+
+
+def _about_returns(one: Inspected) -> str:
+    if "episode_return" not in (one.contents or {}):
+        return "The returns of episodes were not recorded in these results."
+    return "A return is the sum of an episode’s rewards, undiscounted, of episodes that had ended."
 
 
 def turnover(one: Inspected) -> Chart:
@@ -193,7 +218,7 @@ def contradictions(one: Inspected) -> Chart:
     about = "Contradicted experiences and crystals that melted at each consolidation, and the mean interference W."
     return Chart(
         "contradictions", "Contradictions and melting", about, "lines", columns("lines", parts),
-        x="environment steps", starts=one.starts, options={"free": True, "own": True, "linear": True},
+        x="environment steps", starts=one.starts, options={"free": True, "own": True, "linear": True, "counts": True},
     )  # fmt: skip
 
 
@@ -218,6 +243,7 @@ def anchor_error(one: Inspected) -> Chart:
 def charts(one: Inspected) -> list[Chart]:
     """All charts over time that have data."""
     functions = (
-        distribution, flows, residents, crystals_over_time, turnover, utility_parts, contradictions, anchor_error,
+        phases, distribution, flows, residents, crystals_over_time, turnover, utility_parts, contradictions,
+        anchor_error,
     )  # fmt: skip
     return [chart for chart in (function(one) for function in functions) if not chart.empty]

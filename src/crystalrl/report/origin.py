@@ -75,7 +75,7 @@ def ranges(seeds: Sequence[int]) -> str:
 
 
 def cost_table(results: Results, folder: Path) -> Grid:
-    """Memory, and wall-clock time where it was recorded, of one learner of every row."""
+    """Memory, and wall-clock time where it was recorded, of one learner of every row; no lines if neither was."""
     runs = read_runs(folder)
     lines = []
     for row in results.rows:
@@ -83,6 +83,8 @@ def cost_table(results: Results, folder: Path) -> Grid:
         steps, time = (sum(values) for values in zip(*map(_time, mine), strict=True)) if mine else (0.0, 0.0)
         known = [f"{time:,.1f}", f"{1e6 * time / steps:,.1f}", _word(max(r["learners"] for r in mine))] if steps else []
         lines.append([row.chosen.name, _megabytes(results.memory, row), *(known or [MISSING] * 3)])
+    known_of_any = any(cell != MISSING for line in lines for cell in line[1:])
+    lines = lines if known_of_any else []
     return Grid(["", "MB per learner", "s, all learners", "µs per step and learner", "learners in a run"], lines)
 
 

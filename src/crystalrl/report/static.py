@@ -78,7 +78,8 @@ def _by_row(chart: Chart, data: Mapping[str, Any]) -> Iterator[tuple[str, str, A
     for place, name in enumerate(names):
         mine = data["row"] == name
         if mine.any():
-            yield name, OWN.get(name, COLOURS[place % len(COLOURS)]), mine
+            own = OWN.get(name) if chart.options.get("own") else None  # a row of a study may have any name
+            yield name, own or COLOURS[place % len(COLOURS)], mine
 
 
 def _lines(axis: Any, chart: Chart, data: Mapping[str, Any]) -> None:
@@ -89,6 +90,8 @@ def _lines(axis: Any, chart: Chart, data: Mapping[str, Any]) -> None:
         style = {"linestyle": ("-", "--", ":")[min(place // len(COLOURS), 2)], "marker": "o" if dots else ""}
         axis.plot(x, y, color=colour, label=name or None, linewidth=1.2, **style)
         axis.fill_between(x, low, high, color=colour, alpha=0.14, linewidth=0)
+        if dots:
+            axis.vlines(x, low, high, color=colour, alpha=0.5, linewidth=1)
     if (
         chart.options.get("free")
         and not chart.options.get("linear")
@@ -97,6 +100,8 @@ def _lines(axis: Any, chart: Chart, data: Mapping[str, Any]) -> None:
         and np.ptp(data["x"]) > 19 * np.min(data["x"])
     ):
         axis.set_xscale("log")
+    if chart.options.get("counts"):
+        axis.set_ylim(0, 1 if axis.get_ylim()[1] < 0.1 and not np.any(data["y"]) else None)
     if chart.limits and not chart.options.get("free"):
         margin = 0.03 * (chart.limits[1] - chart.limits[0])
         axis.set_ylim(chart.limits[0] - margin, chart.limits[1] + margin)
@@ -104,8 +109,11 @@ def _lines(axis: Any, chart: Chart, data: Mapping[str, Any]) -> None:
 
 
 def _finish(axis: Any, chart: Chart) -> None:
-    if chart.kind in ("lines", "areas") and np.array_equal(chart.data["x"], np.round(chart.data["x"].astype(float))):
+    whole = chart.kind in ("lines", "areas") and axis.get_xscale() == "linear" and len(chart.data["x"])
+    if whole and (chart.options.get("whole") or not np.mod(chart.data["x"].astype(float), 1).any()):
         axis.xaxis.get_major_locator().set_params(integer=True)
+        if not np.ptp(chart.data["x"].astype(float)):
+            axis.set_xlim(chart.data["x"][0] - 0.6, chart.data["x"][0] + 0.6)
     for start in chart.starts:
         axis.axvline(start, color="#888888", linewidth=0.6, linestyle=":")
     axis.set_xlabel(chart.x, fontsize=8)

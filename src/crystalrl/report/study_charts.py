@@ -108,7 +108,7 @@ def banded(samples: Mapping[str, Matrix], x: Any) -> tuple[list[Mapping[str, Any
         band = mean_band(values)
         parts.append({"row": name, "x": x, "y": band.value, "low": band.low, "high": band.high})
         parts += [{"row": name, "seed": seed, "x": x, "y": one} for seed, one in enumerate(values[:shown])]
-    few = "" if shown >= most else f" Thin lines: the first {shown} of {most} seeds."
+    few = "" if shown >= most else f" Single seeds: only the first {shown} of {most} can be shown."
     return parts, few
 
 
@@ -129,8 +129,8 @@ def learning_curves(results: Results) -> Chart:
     data = columns("lines", parts)
     starts = tuple(range(1, len(results.tasks)))
     return Chart(
-        "learning-curves", "Learning each task", about, "lines", data, x="tasks begun", y="score on the current task",
-        limits=_limits(data), starts=starts,
+        "learning-curves", "Learning each task", about, "lines", data, x="tasks completed",
+        y="score on the current task", limits=_limits(data), starts=starts, options={"whole": True},
     )  # fmt: skip
 
 

@@ -54,8 +54,13 @@ def source(folder: Path) -> Source:
 
 def write_report(folders: Sequence[Path], path: Path) -> Path:
     """Render results folders to one HTML file."""
+    return write_page([source(folder) for folder in folders], path)
+
+
+def write_page(sources: Sequence[Source], path: Path) -> Path:
+    """Render what was read of results folders to one HTML file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page([source(folder) for folder in folders], path.parent), encoding="utf-8")
+    path.write_text(page(sources, path.parent), encoding="utf-8")
     return path
 
 
@@ -165,13 +170,13 @@ def _tests(made: Page, results: Results, names: Mapping[str, str]) -> list[str]:
 def _origin(made: Page, each: Source, place: Path, names: Mapping[str, str]) -> list[str]:
     assert each.results is not None
     shared, varied = origin.settings(each.results)
-    found = origin.versions(each.folder)
+    found, cost = origin.versions(each.folder), origin.cost_table(each.results, each.folder)
     return [
         "<h2>What was run</h2>",
         made.table(varied, names, "words"),
         "<details open><summary>Settings of all rows</summary>" + definitions(shared) + "</details>",
         "<h3>Computed with</h3>" + definitions(found.items()),
-        "<h3>Cost</h3>" + made.table(origin.cost_table(each.results, each.folder), names),
+        "<h3>Cost</h3>" + (made.table(cost, names) or messages(["Memory and time were not recorded."])),
         _links(each.folder, place),
         "<h3>Cite</h3>" + made.copied(origin.bibtex(found)),
     ]

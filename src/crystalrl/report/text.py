@@ -177,14 +177,14 @@ def tuning_table(results: Results, names: tuple[str, ...] = SHORT) -> Grid:
 
 def headline(results: Results) -> str:
     """The main result in a sentence or two, with a test of the lead over the best row of another method."""
-    known = [row for row in results.rows if np.isfinite(row.chosen.metrics["AP"]).all()]
+    known = [row for row in results.rows if _known(row)]
     if not known:
         return "No row has scores on all tasks yet."
     ranked = sorted(known, key=lambda row: -_mean_of(row))
     best, count = ranked[0], len(set(results.tasks))
     if len(ranked) == 1:
         return f"After {count} tasks, {best.chosen.name} scores {_with_interval(best)} on average over all tasks."
-    rest = f"; {ranked[-1].chosen.name} scores {_mean_of(ranked[-1]):.2f}" if len(ranked) > 2 else ""
+    rest = f"; {ranked[-1].chosen.name} scores {_short(_mean_of(ranked[-1]))}" if len(ranked) > 2 else ""
     others = [row for row in ranked if design(row) != design(best)]
     lead = _lead(results, best, others) if others else "All rows are settings of one method."
     return (
@@ -207,18 +207,25 @@ def _lead(results: Results, best: Row, others: Sequence[Row]) -> str:
     low, high = welch_interval(best.chosen.metrics["AP"], other.chosen.metrics["AP"])
     lead = f"{_mean_of(best) - _mean_of(other):+.3f}" + (f" [{low:+.3f}, {high:+.3f}]" if low == low else "")
     test = f"{lead}, Welch’s test, Holm p {probability(p)}, {seeds} seed{'s' * (seeds > 1)}"
-    return f"Its lead over the best of another method, {other.chosen.name} ({_mean_of(other):.2f}), {verdict} ({test})."
+    rival = f"{other.chosen.name} ({_short(_mean_of(other))})"
+    return f"Its lead over the best of another method, {rival}, {verdict} ({test})."
 
 
 def _corrected(results: Results, best: Row, others: Sequence[Row]) -> float:
     """Holm-corrected p of the best row against the first of the others, in AP.
 
-    If the study tests this pair, its own family applies, otherwise all tests of the best row against the others.
+    If the study tests this pair, its own family applies. Otherwise the best row was chosen from all rows of its method,
+    and the other from the rest: the family is all pairs that could have been chosen.
     """
     tested = {best.name, others[0].name} - {results.reference.name}
     if "AP" in results.family and len(tested) == 1:
         return next(c.adjusted for c in compare(results) if c.metric == "AP" and c.row in tested)
-    return holm([welch(best.chosen.metrics["AP"], row.chosen.metrics["AP"]) for row in others])[0]
+    own = [best, *(row for row in results.rows if row is not best and design(row) == design(best) and _known(row))]
+    return holm([welch(a.chosen.metrics["AP"], b.chosen.metrics["AP"]) for a in own for b in others])[0]
+
+
+def _known(row: Row) -> bool:
+    return bool(np.isfinite(row.chosen.metrics["AP"]).all())
 
 
 def _mean_of(row: Row) -> float:
@@ -227,7 +234,11 @@ def _mean_of(row: Row) -> float:
 
 def _with_interval(row: Row) -> str:
     s = summarise(row.chosen.metrics["AP"])
-    return f"{s.mean:.2f} [{s.low:.2f}, {s.high:.2f}]" if s.count > 1 else f"{s.mean:.2f}"
+    return f"{_short(s.mean)} [{_short(s.low)}, {_short(s.high)}]" if s.count > 1 else _short(s.mean)
+
+
+def _short(value: float) -> str:
+    return f"{0.0 if abs(value) < 0.005 else value:.2f}"
 
 
 def design_table(results: Results) -> Grid:
@@ -261,6 +272,7 @@ def _effect(e: Effect) -> str:
 
 def number(value: float) -> str:
     """A number with three digits; a dash for NaN."""
+    value = 0.0 if abs(value) < 0.0005 else value  # no minus sign before .000
     return "–" if value != value else f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 0.9995 else f"{value:.3f}"
 
 

@@ -17,6 +17,11 @@ SHOWN = 9
 """Experiences that are drawn: those followed longest."""
 PAPER = {"glass": "~1,000", "crystal": "~10,000", "c = .95": "~50,000"}
 """The paper's Table bio: environment steps until an experience is consolidated."""
+ABOUT = (
+    "Steps from arrival until c was first seen above a threshold, of followed experiences that were first seen below "
+    "it. Those that were evicted or had not got there are not counted, so a typical experience takes longer. The "
+    "paper’s numbers are those of its table of biological timescales."
+)
 Columns = Mapping[str, NDArray[Any]]
 
 

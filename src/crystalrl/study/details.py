@@ -52,9 +52,10 @@ def states(found: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     names = ("number", "phase", "c", "utility", "error", "interference", "reward", "discount")
     values = {name: found[name].cpu().numpy() for name in names} | {"slot": found["index"].cpu().numpy()}
     value = np.full(len(values["c"]), np.nan, np.float32)
-    for anchor in list(found["anchors"].values())[-1:]:
+    for anchor in [anchor for name, anchor in found["anchors"].items() if name != "policy"][-1:]:
         value = anchor.flatten(1).amax(-1).cpu().numpy()
-    return {**values, "value": value, **vectors(found["obs"])}
+    returns = {name: found[name] for name in ("episode_return",) if name in found}
+    return {**values, "value": value, **returns, **vectors(found["obs"])}
 
 
 def vectors(obs: Any) -> dict[str, NDArray[np.float32]]:

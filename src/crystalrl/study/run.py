@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from crystalrl.random import Streams
 from crystalrl.study import build
 from crystalrl.study.contents import contents
 from crystalrl.study.cuda_graph import Captured
+from crystalrl.study.episodes import EpisodeReturns
 from crystalrl.study.events import Built, Consolidated, Curve, Event, Progress, Scored, Waiting
 from crystalrl.study.plan import Group
 from crystalrl.study.registry import has_boundaries
@@ -36,6 +38,8 @@ class Trainer:
         self.agent = build.make_agent(spec, self.suite, Streams(seeds, device), group.values["agent_params"])
         memory = build.make_memory(spec, self.suite, self.agent, group.values["params"])
         self.memory: Memory = memory
+        self.episodes = EpisodeReturns(group, memory.spec.n_step, device) if spec.memory == "crystal" else None
+        """Returns of the episodes that are stored in memories with phases."""
         self.method = build.make_method(spec, self.suite, self.agent, memory, group.values["method_params"])
         self.evaluator = self.suite.evaluator(spec.episodes)
         self.schedule = torch.tensor([lane.stages for lane in group.lanes], device=device)
@@ -66,6 +70,8 @@ class Trainer:
             return
         self.clock.zero_()
         self._set_horizon(stage)
+        if stage and self.episodes is not None:
+            self.episodes.cut()
         self.world.reset(self.method.stages(self.schedule, stage, self.spec.envs))
         if stage and self.method.clears:
             self.memory.clear()
@@ -136,6 +142,8 @@ class Trainer:
     def _store(self) -> None:
         """Store the transitions."""
         self.method.stored(self.memory.add(self.transition))
+        if self.episodes is not None:
+            self.episodes.step(self.transition)
 
     def _learn(self) -> None:
         """One gradient step on one replayed batch."""
@@ -157,13 +165,14 @@ class Trainer:
                 "at": torch.tensor([self.stage, self.step]),
                 "failed": self.failed.clone(),
             },
+            "episodes": {} if self.episodes is None else self.episodes.state(),
         }
         return {f"{part}.{name}": tensor for part, named in parts.items() for name, tensor in named.items()}
 
     @torch.no_grad()
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from `state`."""
-        parts: dict[str, dict[str, Tensor]] = {"agent": {}, "memory": {}, "method": {}, "world": {}, "run": {}}
+        parts: dict[str, dict[str, Tensor]] = defaultdict(dict)
         for full, tensor in state.items():
             part, _, name = full.partition(".")
             parts[part][name] = tensor
@@ -175,6 +184,8 @@ class Trainer:
         self.clock.copy_(parts["run"]["clock"])
         self.stage, self.step = parts["run"]["at"].tolist()
         self._set_horizon(min(self.stage, self.schedule.shape[1] - 1))
+        if self.episodes is not None:
+            self.episodes.load(parts["episodes"], self.group.begins(self.stage) // self.spec.envs + self.step)
         self.failed.copy_(parts["run"].get("failed", self.failed))
         self.begun = True
 
@@ -240,7 +251,7 @@ def run(group: Group, device: torch.device | str = "cpu", trainer: Trainer | Non
             yield event
         trainer.end(stage)
         trainer.stage, trainer.step = stage + 1, 0
-        yield from contents(trainer.memory, group, stage)
+        yield from contents(trainer.memory, group, stage, trainer.episodes)
         yield from scored(trainer)
 
 

@@ -74,8 +74,10 @@
     return new Set(boxes.filter((box) => !box.checked).map((box) => box.dataset.row));
   };
   function colourOf(spec, figure, row) {
-    if (OWN[row]) return OWN[row];
-    let place = spec.options.own ? -1 : rowsOf(figure).indexOf(row);
+    if (spec.options.own && OWN[row]) return OWN[row];
+    const names = rowsOf(figure);
+    let place = spec.options.own ? -1 : names.indexOf(row);
+    if (place < 0 && !spec.options.own) place = names.findIndex((name) => name.startsWith(row + " "));  // with the chosen value
     if (place < 0) place = distinct(column(spec, "row") || column(spec, "panel") || []).indexOf(row);
     return "var(--r" + (((place % 10) + 10) % 10) + ")";
   }
@@ -157,12 +159,15 @@
     const singles = figure.querySelector("[data-seeds]"), withSeeds = singles && singles.checked;
     const free = spec.options.free, chosen = free ? means : groups(spec, figure, panel, new Set());
     const xs = extent(chosen.flatMap((g) => g.at.map((i) => X[i])), 0.5);
-    const ys = spec.limits && !free ? spec.limits : extent(chosen.flatMap((g) => g.at.flatMap((i) => [Y[i], L[i], H[i]])), 0.1);
-    const whole = chosen.every((g) => g.at.every((i) => Number.isInteger(X[i])));
+    const counts = spec.options.counts;
+    let ys = spec.limits && !free ? spec.limits : extent(chosen.flatMap((g) => g.at.flatMap((i) => [Y[i], L[i], H[i]])), 0.1);
+    if (counts) ys = [0, ys[1] > 0.1 || ys[0] > -0.1 ? ys[1] : 1];
+    const whole = spec.options.whole || chosen.every((g) => g.at.every((i) => Number.isInteger(X[i])));
     const [sx, sy] = frame(svg, box, spec, xs, ys[0] === ys[1] ? [ys[0] - 1, ys[1] + 1] : ys, false, whole);
+    const faint = means.length > 8 ? 0.06 : 0.14;
     for (const g of means) {
       const colour = colourOf(spec, figure, g.row), band = g.at.filter((i) => known(L[i]) && known(H[i]));
-      if (band.length > 1) el("path", { d: path([...band.map((i) => [sx(X[i]), sy(H[i])]), ...band.reverse().map((i) => [sx(X[i]), sy(L[i])])]) + "Z", fill: colour, opacity: 0.14 }, svg);
+      if (band.length > 1) el("path", { d: path([...band.map((i) => [sx(X[i]), sy(H[i])]), ...band.reverse().map((i) => [sx(X[i]), sy(L[i])])]) + "Z", fill: colour, opacity: faint, "data-row": g.row }, svg);
       if (spec.options.dots) for (const i of g.at) if (known(L[i])) el("line", { x1: sx(X[i]), x2: sx(X[i]), y1: sy(L[i]), y2: sy(H[i]), stroke: colour, opacity: 0.5 }, svg);
     }
     for (const g of withSeeds ? all : means) {
@@ -173,20 +178,27 @@
     }
     const places = distinct(means.flatMap((g) => g.at.map((i) => X[i]))).sort((a, b) => a - b);
     const mark = el("line", { class: "start hidden", y1: box.top, y2: box.bottom }, svg);
+    let pointer = null;
     return {
       count: places.length,
-      near: (px) => nearest(places.map(sx), px),
+      near: (px, py) => { pointer = py; return nearest(places.map(sx), px); },
       tell: (k) => {
         mark.classList.remove("hidden");
         mark.setAttribute("x1", sx(places[k])); mark.setAttribute("x2", sx(places[k]));
         const found = means.map((g) => [g, g.at.find((i) => X[i] === places[k])]).filter(([, i]) => i !== undefined && known(Y[i]));
         found.sort((a, b) => Y[b[1]] - Y[a[1]]);
+        const closest = pointer === null ? -1 : nearest(found.map(([, i]) => sy(Y[i])), pointer);
+        pointer = null;
+        light(svg, closest < 0 || found.length < 2 ? null : found[closest][0].row);
         const lines = found.slice(0, 24).map(([g, i]) => [(g.row || spec.y) + ": " + short(Y[i]) + (known(L[i]) ? " [" + short(L[i]) + ", " + short(H[i]) + "]" : ""), colourOf(spec, figure, g.row)]);
         return [[(panel ? panel + ", " : "") + spec.x + " " + short(places[k])], ...lines];
       },
       at: (k) => [sx(places[k]), box.top],
-      leave: () => mark.classList.add("hidden"),
+      leave: () => { mark.classList.add("hidden"); light(svg, null); },
     };
+  }
+  function light(scope, row) {
+    for (const one of scope.querySelectorAll("svg [data-row], path[data-row]")) one.classList.toggle("faint", row !== null && one.dataset.row !== row);
   }
   function nearest(places, at) {
     let best = -1, least = Infinity;
@@ -208,6 +220,7 @@
       el("path", { d: path(edge) + "Z", fill: colourOf(spec, figure, g.row), opacity: 0.9, "data-row": g.row }, svg);
       base = top;
     });
+    svg.append(...svg.querySelectorAll("line.start"));
     const mark = el("line", { class: "start hidden", y1: box.top, y2: box.bottom }, svg);
     return {
       count: places.length,
@@ -253,20 +266,22 @@
     const down = distinct(at.map((i) => lines[i])), across = distinct(at.map((i) => cols[i]));
     if (spec.options.up) down.sort((a, b) => b - a);
     if (spec.options.rows) { const order = rowsOf(figure); down.sort((a, b) => order.indexOf(a) - order.indexOf(b)); across.sort((a, b) => order.indexOf(a) - order.indexOf(b)); }
-    const range = spec.limits || extent(at.map((i) => V[i]), 0.5);
+    const range = spec.limits || extent(at.map((i) => V[i]), 1);
+    if (spec.options.scale) range[0] = 0;
     const w = (box.right - box.left) / across.length, h = (box.bottom - box.top) / down.length;
-    const stops = spec.options.diverging ? DIVERGING : RAMP, cells = new Map();
+    const stops = spec.options.diverging ? DIVERGING : RAMP, cells = new Map(), whole = at.every((i) => Number.isInteger(V[i]) || !known(V[i]));
+    if (box.heading && spec.options.scale) box.heading.textContent = panel + ": " + short(range[0]) + " to " + short(range[1]) + " " + spec.options.scale;
     for (const i of at) {
       const x = box.left + across.indexOf(cols[i]) * w, y = box.top + down.indexOf(lines[i]) * h, t = (V[i] - range[0]) / (range[1] - range[0]);
       cells.set(down.indexOf(lines[i]) * across.length + across.indexOf(cols[i]), i);
       el("rect", { x: x, y: y, width: Math.max(w + 0.3, 0.5), height: Math.max(h + 0.3, 0.5), fill: known(V[i]) ? ramp(stops, t) : "var(--soft)" }, svg);
       if (w > 30 && h > 12 && known(V[i])) {
         const dark = spec.options.diverging ? t > 0.2 && t < 0.8 : t > 0.6;
-        el("text", { x: x + w / 2, y: y + h / 2 + 4, "text-anchor": "middle", style: "fill:" + (dark ? "#000" : "#fff"), "font-size": 10 }, svg, Number.isInteger(V[i]) || Math.abs(V[i]) >= 100 ? short(V[i]) : V[i].toFixed(2));
+        el("text", { x: x + w / 2, y: y + h / 2 + 4, "text-anchor": "middle", style: "fill:" + (dark ? "#000" : "#fff"), "font-size": 10 }, svg, whole || Math.abs(V[i]) >= 100 ? short(V[i]) : V[i].toFixed(2));
       }
     }
     const widest = Math.max(...across.map((c) => (typeof c === "number" ? tickText(c).length : 4)));
-    const skipX = Math.max(1, Math.ceil(Math.max(28, widest * 8) / w)), skipY = Math.max(1, Math.ceil(13 / h));
+    const skipX = Math.max(1, Math.ceil(Math.max(32, widest * 9) / w)), skipY = Math.max(1, Math.ceil(13 / h));
     across.forEach((c, k) => {
       if (k % skipX) return;
       const word = spec.options.rows ? String(k + 1) : typeof c === "number" ? tickText(c) : clipped(c, w * skipX);
@@ -299,7 +314,8 @@
     const name = by ? by.value : spec.colours[0], C = name ? column(spec, name) : null;
     const words = C && C.some((v) => typeof v === "string") ? distinct(C) : null, range = C && !words ? extent(C, 0.5) : null;
     const paint = (i) => !C || !known(C[i]) ? "var(--dim)" : words ? OWN[C[i]] || "var(--r" + (words.indexOf(C[i]) % 10) + ")" : ramp(RAMP, (C[i] - range[0]) / (range[1] - range[0]));
-    const [sx, sy] = frame(svg, box, spec, extent(X, 0.5), extent(Y, 0.5));
+    const padded = ([low, high]) => [low - 0.03 * (high - low), high + 0.03 * (high - low)];
+    const [sx, sy] = frame(svg, box, spec, padded(extent(X, 0.5)), padded(extent(Y, 0.5)));
     const r = X.length > 2000 ? 1.8 : 2.8;
     X.forEach((x, i) => { if (known(x) && known(Y[i])) el("circle", { cx: sx(x).toFixed(1), cy: sy(Y[i]).toFixed(1), r: r, fill: paint(i), opacity: 0.8 }, svg); });
     const ring = el("circle", { class: "hidden", r: 6, fill: "none", stroke: "var(--fg)", "stroke-width": 1.5 }, svg);
@@ -332,7 +348,8 @@
   function drawFlow(svg, box, spec, figure, panel) {
     const panels = column(spec, "panel"), S = column(spec, "source"), T = column(spec, "target"), V = column(spec, "value");
     const at = V.map((_, i) => i).filter((i) => panels[i] === panel && V[i] > 0);
-    const total = at.reduce((sum, i) => sum + V[i], 0) || 1, gap = 8, left = {}, right = {};
+    if (!at.length) el("text", { class: "dim", x: (box.left + box.right) / 2, y: 40, "text-anchor": "middle" }, svg, "nothing moved");
+    const total = at.reduce((sum, i) => sum + V[i], 0) || 1, gap = 15, left = {}, right = {};
     const stack = (names, of, place) => {
       const scale = (box.bottom - box.top - gap * (names.length - 1)) / total;
       let y = box.top;
@@ -350,7 +367,7 @@
     }
     for (const [place, x, anchor] of [[left, x0, "end"], [right, x1, "start"]]) for (const n in place) {
       el("rect", { x: x - 5, y: place[n].y, width: 10, height: Math.max(place[n].size, 1), fill: OWN[n] || "var(--dim)" }, svg);
-      el("text", { x: anchor === "end" ? x - 9 : x + 9, y: place[n].y + place[n].size / 2 + 4, "text-anchor": anchor }, svg, n);
+      el("text", { x: anchor === "end" ? x - 9 : x + 9, y: place[n].y + place[n].size / 2 + 4, "text-anchor": anchor }, svg, n + " " + short(at.filter((i) => (anchor === "end" ? S : T)[i] === n).reduce((sum, i) => sum + V[i], 0)));
     }
     return {
       count: at.length,
@@ -389,6 +406,7 @@
       const legend = html("span", { class: "scale" }, bar);
       for (const r of distinct(column(spec, "row")).slice(0, 60)) { const one = html("span", {}, legend); html("b", { style: "background:" + colourOf(spec, figure, r) + ";display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 .6em" }, one); one.append(r); }
     }
+    if (spec.starts.length) html("span", { class: "quiet" }, bar, "┊ a task begins");
     if (spec.kind === "points") {
       const label = html("label", {}, bar, "colour "), select = html("select", { "data-colour": "" }, label);
       for (const c of spec.colours) html("option", { value: c }, select, c);
@@ -414,7 +432,7 @@
     const full = Math.max(figure.clientWidth || home.clientWidth || 600, 200);
     const across = count === 1 ? 1 : Math.max(1, Math.min(count, Math.floor(full / 300)));
     const width = Math.floor((full - 7 * (across - 1)) / across) - 1;
-    let height = spec.kind === "points" ? Math.min(width, 560) : count > 1 ? 210 : 300, left = 52, right = 12, bottom = 36, stacked = false;
+    let height = spec.kind === "points" ? Math.min(width, 560) : count > 1 ? 210 : 300, left = 52, right = 18, bottom = 36, stacked = false;
     if (spec.kind === "intervals") {
       const rows = column(spec, "row"), panels = column(spec, "panel"), gone = hidden(figure);
       const mine = rows.filter((r, i) => panels[i] === panel && !gone.has(r));
@@ -429,7 +447,7 @@
       if (spec.options.rows) height = Math.min(60 + 24 * names.length, 620);
       else height = count > 1 ? 240 : 360;
     }
-    if (spec.kind === "flow") { left = 76; right = 96; bottom = 10; height = count > 1 ? 200 : 260; }
+    if (spec.kind === "flow") { left = 96; right = 124; bottom = 12; height = count > 1 ? 200 : 260; }
     return { width: width, height: height, box: { left: left, right: width - right, top: 10, bottom: height - bottom, stacked: stacked } };
   }
   function draw(figure) {
@@ -440,7 +458,7 @@
     for (const panel of panels) {
       const { width, height, box } = size(spec, figure, panels.length, panel);
       const holder = html("div", { style: "flex:0 0 " + width + "px" }, place);
-      if (panel && panels.length > 1) html("div", { class: "quiet" }, holder, panel);
+      if (panel && panels.length > 1) box.heading = html("div", { class: "quiet" }, holder, panel);
       const what = spec.title + (panel ? ", " + panel : "") + ". Arrow keys move through the values.";
       const svg = el("svg", { width: width, height: height, viewBox: "0 0 " + width + " " + height, tabindex: "0", role: "img", "aria-label": what }, holder);
       listen(svg, DRAW[spec.kind](svg, box, spec, figure, panel));
@@ -487,7 +505,11 @@
       for (const line of study.querySelectorAll("tr[data-row]")) line.classList.toggle("hidden", gone.has(line.dataset.row));
       for (const figure of study.querySelectorAll("figure[data-chart]")) again(figure);
     };
-    boxes.forEach((box) => (box.onchange = apply));
+    boxes.forEach((box) => {
+      box.onchange = apply;
+      box.parentElement.onpointerenter = () => light(study, box.dataset.row);
+      box.parentElement.onpointerleave = () => light(study, null);
+    });
     const all = study.querySelector(".rows [data-all]");
     if (all) all.onclick = () => { const on = boxes.some((box) => !box.checked); boxes.forEach((box) => (box.checked = on)); apply(); };
   }
