@@ -39,6 +39,28 @@ def test_the_strict_build_has_every_page_search_and_a_dark_mode(site: Path) -> N
     assert "fonts.googleapis.com" not in front
 
 
+@pytest.mark.slow
+def test_the_pages_of_a_version_are_published_next_to_earlier_ones(tmp_path: Path) -> None:
+    """`make docs-version`, as the workflow of a release runs it, in a clone, without pushing."""
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(tmp_path / "clone")], check=True)
+    author = {
+        f"GIT_{role}_{what}": "test@example.org" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+    }
+    env = {**os.environ, **author, "NO_MKDOCS_2_WARNING": "1", "JUPYTER_PLATFORM_DIRS": "1"}
+    command = ["make", "--silent", "-o", "setup", f"BIN={Path(sys.executable).parent}", "docs-version"]
+    done = subprocess.run(command, cwd=tmp_path / "clone", env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    def published(path: str) -> str:
+        shown = ["git", "show", f"gh-pages:{path}"]
+        return subprocess.run(shown, cwd=tmp_path / "clone", check=True, capture_output=True, text=True).stdout
+
+    (version,) = json.loads(published("versions.json"))
+    assert (version["version"], version["aliases"]) == (crystalrl.__version__, ["latest"])
+    assert "crystalrl" in published(f"{crystalrl.__version__}/index.html")
+    assert "latest/" in published("index.html")
+
+
 def test_notebooks_show_what_they_printed_and_drew(site: Path) -> None:
     page = (site / "tutorials/own-loop.html").read_text()
     assert "return on both tasks after each, crystal" in page
