@@ -193,7 +193,7 @@ def shorter(words: list[str]) -> list[str]:
     return [*words, *[option for option in TINY if words[0] == "run"]]
 
 
-@having("bash", slow=("README.md", *SLOW))
+@having("bash", slow=("README.md", "docs/looking.md", *SLOW))
 def test_commands_run(page: Path) -> None:
     """In the order of the page. The demo has a test of its own, and so have pages that are served until Ctrl-C."""
     _give_files(page)
