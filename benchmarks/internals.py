@@ -65,10 +65,7 @@ def store(memory: ReplayMemory, columns: Mapping[str, Any]) -> None:
     views["discount"].fill_(0.99)
     for name, values in columns.items():
         views[name].copy_(torch.as_tensor(values)[None])
-    if isinstance(memory, CrystalMemory):
-        memory.ledger.reserve(count)
-    memory._store(rows, torch.ones(1, count, dtype=torch.bool), memory.ledger.commit)
-    memory.time += count
+    memory._store(rows, torch.ones(1, count, dtype=torch.bool), count)
 
 
 def evaluated(memory: CrystalMemory) -> Tensor:

@@ -108,19 +108,20 @@ methods/base.py::Method
 memory/crystal/memory.py::CrystalMemory.add
   memory/base.py::ReplayMemory._add
     memory/base.py::ReplayMemory._make_room
-      memory/base.py::ReplayMemory._recording
-      memory/crystal/ledger.py::CrystalLedger.reserve
-        memory/crystal/ledger.py::CrystalLedger.rebuild_queue
-          memory/crystal/ledger.py::CrystalLedger.phase
-        memory/crystal/ledger.py::CrystalLedger.refresh_strata
-    memory/crystal/ledger.py::CrystalLedger.add_one
-      memory/crystal/ledger.py::CrystalLedger.allocate
-      memory/crystal/ledger.py::CrystalLedger.commit
-    memory/base.py::ReplayMemory._write_single
     memory/base.py::ReplayMemory._add_rows
-      memory/base.py::ReplayMemory._store
       memory/base.py::ReplayMemory._outer
       memory/base.py::ReplayMemory._outer_windows
+      memory/base.py::ReplayMemory._store_closed
+        memory/base.py::ReplayMemory._store
+          memory/crystal/ledger.py::CrystalLedger.allocate
+            memory/crystal/ledger.py::CrystalLedger.reserve
+              memory/crystal/ledger.py::CrystalLedger.rebuild_queue
+                memory/crystal/ledger.py::CrystalLedger.phase
+          memory/crystal/ledger.py::CrystalLedger.commit
+            memory/crystal/ledger.py::CrystalLedger.refresh_strata
+    memory/crystal/ledger.py::CrystalLedger.allocate_one
+    memory/crystal/ledger.py::CrystalLedger.commit_one
+    memory/base.py::ReplayMemory._write_single
 memory/base.py::ReplayMemory.sample
   memory/base.py::ReplayMemory._refuse_size
   memory/storage/batches.py::gather_batch

@@ -53,6 +53,11 @@ def backend_for(device: torch.device) -> Backend:
     return _chosen(wanted, device)
 
 
+def recording(device: torch.device) -> bool:
+    """Whether a CUDA graph is being recorded: then nothing may depend on values that are on the GPU."""
+    return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+
 @cache
 def _chosen(wanted: str, device: torch.device) -> Backend:
     possible = {"cpu": ["numba", "numpy", "torch"], "cuda": ["triton", "torch"]}.get(device.type, ["torch"])

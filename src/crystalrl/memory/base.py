@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crystalrl.backends import backend_for
+from crystalrl.backends import backend_for, recording
 from crystalrl.memory.exclusive import Calls, exclusive
 from crystalrl.memory.ledger import Ledger
 from crystalrl.memory.sampling.sampler import Sampler
@@ -21,7 +21,7 @@ from crystalrl.memory.storage.external import AnyArena, ExternalArena
 from crystalrl.memory.storage.frame_arena import arena_for
 from crystalrl.memory.storage.header import CheckpointError, refuse_sparse, understand
 from crystalrl.memory.storage.layout import Layout
-from crystalrl.memory.storage.nstep import NStep
+from crystalrl.memory.storage.nstep import Closed, NStep
 from crystalrl.memory.storage.pack import Packer
 from crystalrl.memory.storage.spec import StorageOptions, StorageSpec, from_spaces
 from crystalrl.memory.stored import StoredMemory, restored
@@ -111,22 +111,18 @@ class ReplayMemory(StoredMemory, complete=False):
 
     def _add(self, transition: Transition, valid: ArrayLike | None, c: Tensor | None = None) -> Tensor:
         """`add`; c: see `Ledger.commit`."""
-        self._make_room()  # may raise: nothing has changed yet
+        self._make_room()
         rows = self.packer.pack(transition)
-        if self._single and valid is None:
-            self._numpy_time += 1  # before the slot is allocated, as with several lanes
-            return self._write_single(self.ledger.add_one(c))
-        return self._add_rows(rows, valid, c)
+        if not self._single or valid is not None:
+            return self._add_rows(rows, valid, c)
+        slot = self.ledger.allocate_one()  # may raise: nothing has changed yet
+        self._numpy_time += 1
+        self.ledger.commit_one(slot, c)
+        return self._write_single(slot)
 
     def _make_room(self) -> None:
-        if not self._recording:
-            self.arena.reserve(self._width)
-            self.ledger.reserve(self._width)
-
-    @property
-    def _recording(self) -> bool:
-        """Whether a CUDA graph is being recorded: then the caller runs the host's part of `add` with `reserve`."""
-        return self._on_cuda and torch.cuda.is_current_stream_capturing()
+        if not recording(self.device):
+            self.arena.reserve(self._width)  # may raise: nothing has changed yet
 
     def _write_single(self, slot: int) -> Tensor:
         """The common case, without tensors: one lane, one environment, one step, on CPU."""
@@ -136,21 +132,28 @@ class ReplayMemory(StoredMemory, complete=False):
 
     def _add_rows(self, rows: Tensor, valid: ArrayLike | None, c: Tensor | None) -> Tensor:
         mask = self._all_valid if valid is None else self.packer.mask("valid", valid)
-        closed, real = (rows, mask) if self.windows is None else self.windows.push(rows, mask)
-        self.time += self.spec.envs if valid is None else mask.sum(-1)
-        slots = self._store(closed, real, c)
-        return self._outer(slots) if self.windows is None else self._outer_windows(slots)
+        steps = self.spec.envs if valid is None else mask.sum(-1)
+        if self.windows is None:
+            return self._outer(self._store(rows, mask, steps, c))
+        return self._outer_windows(self._store_closed(self.windows, self.windows.push(rows, mask), steps, c))
 
-    def _store(self, rows: Tensor, valid: Tensor, c: Tensor | None = None) -> Tensor:
-        slots = self.ledger.allocate(valid)
+    def _store_closed(self, windows: NStep, closed: Closed, steps: Tensor | int, c: Tensor | None = None) -> Tensor:
+        slots = self._store(closed.rows, closed.real, steps, c)
+        windows.keep(closed.open)
+        return slots
+
+    def _store(self, rows: Tensor, valid: Tensor, steps: Tensor | int, c: Tensor | None = None) -> Tensor:
+        """Store rows [L, M, W] where valid bool[L, M]; `steps` int64[L]: valid transitions to add to the clock."""
+        slots = self.ledger.allocate(valid)  # may raise: nothing has changed yet
+        self.time += steps
         self.arena.write(rows, slots)
         self.ledger.commit(slots, c)
         return slots
 
     @exclusive
     def reserve(self) -> None:
-        """The part of `add` that runs on the host. `add` calls it itself, except while a CUDA graph is recorded: call
-        it before each replay of a recorded `add`.
+        """The part of `add` that runs on the host. `add` runs it itself, except while a CUDA graph is recorded: call
+        this before each replay of a recorded `add`.
         """
         self.ledger.reserve(self._width)
 
@@ -164,7 +167,7 @@ class ReplayMemory(StoredMemory, complete=False):
         if self.windows is None:
             return self._outer(torch.full(mask.shape, -1, device=self.device))
         self._make_room()
-        return self._outer_windows(self._store(*self.windows.flush(mask)))
+        return self._outer_windows(self._store_closed(self.windows, self.windows.flush(mask), 0))
 
     def _ended_mask(self, ended: ArrayLike | None) -> Tensor:
         return self._all_valid if ended is None else self.packer.mask("ended", ended)

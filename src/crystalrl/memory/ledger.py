@@ -32,18 +32,24 @@ class Ledger(Protocol):
 
     @property
     def nbytes(self) -> int: ...
-    def reserve(self, width: int) -> None:
-        """Make sure that `width` slots of each lane can be allocated next. Raises, with nothing changed, if not."""
-
     def allocate(self, valid: Tensor) -> Tensor:
-        """Slots int64[L, M] for new experiences, in order; −1 where valid bool[L, M] is False or it is not kept."""
+        """Slots int64[L, M] for new experiences, in order; −1 where valid bool[L, M] is False or it is not kept.
+
+        Raises, with nothing changed, if there are fewer than M. While a CUDA graph is recorded, `reserve` does that.
+        """
+
+    def reserve(self, width: int) -> None:
+        """The part of `allocate` that runs on the host, for `width` slots of each lane."""
 
     def commit(self, slots: Tensor, c: Tensor | None = None) -> None:
-        """Confirm that the rows of the allocated slots int64[L, M] have been stored; c float32[L, 1 or M]: their
+        """Confirm that the rows of the allocated slots int64[L, M] are stored; c float32[L, 1 or M]: their
         initial crystallization, of which only a crystal ledger knows."""
 
-    def add_one(self, c: Tensor | None = None) -> int:
-        """`allocate` and `commit` in one, for a single experience of the only lane, on CPU; its row is stored next."""
+    def allocate_one(self) -> int:
+        """`allocate` for a single experience of the only lane, on CPU."""
+
+    def commit_one(self, slot: int, c: Tensor | None = None) -> None:
+        """`commit` for a single experience of the only lane, on CPU; its row is stored next."""
 
     def sampler(self) -> Sampler:
         """A sampler of the experiences, now and later: it reads the ledger at each draw."""
@@ -95,6 +101,9 @@ class CountedLedger:
     def commit(self, slots: Tensor, c: Tensor | None = None) -> None:
         pass
 
+    def commit_one(self, slot: int, c: Tensor | None = None) -> None:
+        pass
+
     def sampler(self) -> Sampler:
         return UniformSampler(self.streams, self)
 
@@ -125,7 +134,7 @@ class RingLedger(CountedLedger):
     def allocate(self, valid: Tensor) -> Tensor:
         return self.backend.writes.allocate(valid, self.number, self.slots)
 
-    def add_one(self, c: Tensor | None = None) -> int:
+    def allocate_one(self) -> int:
         number = int(self._number[0])
         self._number[0] = number + 1
         return number % self.slots

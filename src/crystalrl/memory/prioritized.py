@@ -71,10 +71,8 @@ class PrioritizedLedger(RingLedger):
     def commit(self, slots: Tensor, c: Tensor | None = None) -> None:
         self.tree.commit(slots, self.rule)
 
-    def add_one(self, c: Tensor | None = None) -> int:
-        slot = super().add_one()
+    def commit_one(self, slot: int, c: Tensor | None = None) -> None:
         self.tree.commit_one(slot, self.rule)
-        return slot
 
     def sampler(self) -> WeightedSampler:
         whole = BatchStrata((1.0,), "largest_remainder")

@@ -114,7 +114,7 @@ class ReservoirLedger(CountedLedger):
         later = ((position[:, :, None] == position[:, None, :]) & (order[None, :] > order[:, None])).any(-1)
         self.reserved.scatter_(1, torch.where(later, self.reserved.shape[1] - 1, position), slots)
 
-    def add_one(self, c: Tensor | None = None) -> int:
+    def allocate_one(self) -> int:
         """`allocate` in plain numbers, for one experience in one lane on CPU."""
         window, room, recent, reserved = self.window, self.slots - self.window, self._recent[0], self._reserved[0]
         number = int(self._number[0])

@@ -34,7 +34,6 @@ def ledger_of(lanes: int = 2, envs: int = 1, n_step: int = 1, **params: Any) -> 
 
 
 def stored(ledger: CrystalLedger, valid: np.ndarray, c: np.ndarray | None) -> torch.Tensor:
-    ledger.reserve(valid.shape[1])
     slots = ledger.allocate(torch.from_numpy(valid))
     ledger.commit(slots, None if c is None else torch.from_numpy(c))
     return slots
@@ -82,8 +81,8 @@ def test_one_new_experience_is_written_as_many_are(c: float | None) -> None:
         with computing_with(name):
             single, many = (ledger_of(lanes=1) for _ in range(2))
         for _ in range(SLOTS // 4):
-            single.reserve(1)
-            slot = single.add_one(state)
+            slot = single.allocate_one()
+            single.commit_one(slot, state)
             assert slot == int(stored(many, np.ones((1, 1), bool), None if state is None else state.numpy()))
         single.check()
         for key, tensor in many.tensors().items():

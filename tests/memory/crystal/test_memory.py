@@ -69,16 +69,21 @@ def test_a_memory_too_small_for_its_environments_is_refused() -> None:
     memory_of(20, CrystalParams.repaired(), envs=4, n_step=3)
 
 
-def test_without_room_an_experience_is_refused_before_anything_changes() -> None:
-    memory = memory_of(8)
-    feed(memory, 8, crystallization=0.9)
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_without_room_an_experience_is_refused_before_anything_changes(n_step: int) -> None:
+    """Nor do open n-step windows change."""
+    memory, steps = memory_of(20, n_step=n_step), list(stream(60))
+    while int(memory.ledger.filled[0, 0]) + 20 - len(memory) >= n_step:
+        memory.add(steps.pop(), crystallization=0.9)
     before = snapshot(memory)
-    with pytest.raises(RuntimeError, match="only 0 are not glass, crystal or pinned"):
-        feed(memory, 1)
+    refusals = [lambda: memory.add(steps[-1]), *[memory.end_episode] * (n_step > 1)]
+    for refused in refusals:
+        with pytest.raises(RuntimeError, match=f"wanted {n_step} slots, but only . are not glass, crystal or pinned"):
+            refused()
     queue = ("ledger.queue", "ledger.head", "ledger.tail")  # rebuilt, in the same order
     assert_same_state(*({n: t for n, t in s.items() if n not in queue} for s in (before, memory.state_dict())))
     memory.consolidate(by_reward)
-    assert len(feed(memory, 5)) == 5
+    memory.add(steps.pop())
 
 
 def test_consolidating_an_empty_memory_does_nothing() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from crystalrl.backends import backend_for
+from crystalrl.backends import backend_for, recording
 from crystalrl.backends.protocols import SlotColumns, Weighting
 from crystalrl.dynamics import EMPTY
 from crystalrl.lanes import per_lane
@@ -183,26 +183,29 @@ class CrystalLedger:
             self.refresh_strata()
 
     def allocate(self, valid: Tensor) -> Tensor:
+        if not recording(valid.device):
+            self.reserve(valid.shape[1])
         return self._writes.allocate(valid, self.head, self.slots, self.queue)
 
     def commit(self, slots: Tensor, c: Tensor | None = None) -> None:
         """Register new experiences in slots int64[L, M], with crystallization c float32[L, 1 or M] (None: 0)."""
         self.tree.commit(slots, self.rule, self._columns, c)
-        recording = slots.is_cuda and torch.cuda.is_current_stream_capturing()
-        if (c is not None or self.strata.scarce) and not recording:
+        if (c is not None or self.strata.scarce) and not recording(slots.device):
             self.refresh_strata()
 
-    def add_one(self, c: Tensor | None = None) -> int:
-        if c is not None:
-            slots = self.allocate(torch.ones(1, 1, dtype=torch.bool, device="cpu"))
-            self.commit(slots, c)
-            return int(slots)
+    def allocate_one(self) -> int:
+        self.reserve(1)
         slot = int(self._queue_array[0, self._head_array[0]])
         self._head_array[0] += 1
+        return slot
+
+    def commit_one(self, slot: int, c: Tensor | None = None) -> None:
+        if c is not None:
+            return self.commit(torch.tensor([[slot]], device="cpu"), c)
         self.tree.commit_one(slot, self.rule, self._columns)
         if self.strata.scarce:
             self.refresh_strata()
-        return slot
+        return None
 
     def sampler(self) -> WeightedSampler:
         return WeightedSampler(self.streams, self, self.tree, self.rule, self.strata, self.is_exponent, self.gate)

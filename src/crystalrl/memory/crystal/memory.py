@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Unpack
 import torch
 from torch import Tensor
 
+from crystalrl.backends import recording
 from crystalrl.dynamics import EMPTY
 from crystalrl.memory.crystal import report
 from crystalrl.memory.crystal.anchors import Anchors
@@ -101,7 +102,7 @@ class CrystalMemory(StoredCrystals):
         """
         c = None if crystallization is None else checked_c(self.spec, crystallization)
         slots = self._add(transition, valid, c)
-        if not self._recording:
+        if not recording(self.device):
             self._steps += self.spec.envs
         if self.params.every_episode or self.params.boost:
             mask = self._all_valid if valid is None else self.packer.mask("valid", valid)
@@ -122,9 +123,9 @@ class CrystalMemory(StoredCrystals):
         A slot is free, or holds the least useful experience. Free slots are used in order, so storage fills without
         gaps.
         """
-        self.ledger.reserve(count)
+        slots = self.ledger.allocate(torch.ones(1, count, dtype=torch.bool, device="cpu"))[0]
         self.time += count
-        return self.ledger.allocate(torch.ones(1, count, dtype=torch.bool, device="cpu"))[0]
+        return slots
 
     @exclusive
     def commit(self, slots: Tensor, ended: Tensor, env: Tensor | None = None) -> None:

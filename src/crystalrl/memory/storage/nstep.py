@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from crystalrl.memory.storage.checks import Named, Problems, between, finite, row_problems
 from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED, Layout
 from crystalrl.memory.storage.spec import StorageSpec
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of each environment; see `NStep`."""
+
+    rows: Tensor
+    """int64[L, E, n, W]: first step of each window."""
+    last: Tensor
+    """int64[L, E, W]: latest step of each environment."""
+    reward: Tensor
+    """float64[L, E, n]: discounted sum of rewards."""
+    length: Tensor
+    """int64[L, E, n]: number of rewards in the sum; 0: a free window."""
+
+
+@dataclass(frozen=True)
+class Closed:
+    """Windows that a step closes."""
+
+    rows: Tensor
+    """int64[L, E·n, W], oldest first within each environment."""
+    real: Tensor
+    """bool[L, E·n]: which rows are closed windows."""
+    open: Windows
+    """What stays open; `NStep.keep` it once the rows are stored."""
 
 
 class NStep:
@@ -26,11 +54,8 @@ class NStep:
         self.reward = torch.zeros(*shape, dtype=torch.float64, device=device)
         self.length = torch.zeros(*shape, dtype=torch.int64, device=device)
 
-    def push(self, rows: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-        """Add one-step rows int64[L, E, W] where valid bool[L, E], and return the windows that this closes.
-
-        Returns rows int64[L, E·n, W], oldest first within each environment, and which of them are real, bool[L, E·n].
-        """
+    def push(self, rows: Tensor, valid: Tensor) -> Closed:
+        """The windows that one-step rows int64[L, E, W] close, where valid bool[L, E]. Changes nothing: see `keep`."""
         columns = self.layout.torch_views(rows)
         place = (self.length > 0).sum(-1)
         here = valid[..., None] & (torch.arange(self.n, device=rows.device) == place[..., None])
@@ -39,41 +64,45 @@ class NStep:
         reward = torch.where(growing, torch.where(here, 0.0, self.reward) + step, self.reward)
         if reward.device.type == "cpu" and not bool(torch.isfinite(reward.to(torch.float32)).all()):
             raise ValueError("reward: wanted rewards whose n-step sum is finite in float32, got a larger sum")
-        self.reward.copy_(reward)
-        self.rows.copy_(torch.where(here[..., None], rows[:, :, None], self.rows))
-        self.last.copy_(torch.where(valid[..., None], rows, self.last))
-        self.length += growing
+        first = torch.where(here[..., None], rows[:, :, None], self.rows)
+        last = torch.where(valid[..., None], rows, self.last)
+        windows = Windows(first, last, reward, self.length + growing)
         ended = valid & (columns["ending"] > 0)
-        closing = growing & (ended[..., None] | (self.length == self.n))
-        return self._close(closing, columns["ending"])
+        closing = growing & (ended[..., None] | (windows.length == self.n))
+        return self._close(windows, closing, columns["ending"])
 
-    def flush(self, ended: Tensor) -> tuple[Tensor, Tensor]:
-        """Close all windows of the environments bool[L, E] as truncated: they bootstrap from the last observation."""
+    def flush(self, ended: Tensor) -> Closed:
+        """All windows of the environments bool[L, E], closed as truncated: they bootstrap from the last observation."""
         truncated = torch.full(ended.shape, TRUNCATED, dtype=torch.uint8, device=ended.device)
-        return self._close(ended[..., None] & (self.length > 0), truncated)
+        windows = Windows(self.rows, self.last, self.reward, self.length)
+        return self._close(windows, ended[..., None] & (self.length > 0), truncated)
 
-    def _close(self, closing: Tensor, ending: Tensor) -> tuple[Tensor, Tensor]:
-        out = self.rows.clone()
-        columns, last = self.layout.torch_views(out), self.layout.torch_views(self.last)
+    def keep(self, windows: Windows) -> None:
+        """Replace the open windows."""
+        for name, tensor in self.tensors().items():
+            tensor.copy_(getattr(windows, name))
+
+    def _close(self, windows: Windows, closing: Tensor, ending: Tensor) -> Closed:
+        out = windows.rows.clone()
+        columns, last = self.layout.torch_views(out), self.layout.torch_views(windows.last)
         for name, column in columns.items():
             if name.split(".")[0] == "next_obs":
                 column.copy_(last[name].unsqueeze(2).expand_as(column))
         continues = ((ending & TERMINATED) == 0)[..., None]
-        columns["reward"].copy_(self.reward)
-        columns["discount"].copy_(self.gamma ** self.length.to(torch.float64) * continues)
+        columns["reward"].copy_(windows.reward)
+        columns["discount"].copy_(self.gamma ** windows.length.to(torch.float64) * continues)
         columns["ending"].copy_(ending[..., None].expand_as(closing))
-        self._drop(closing)
-        return out.flatten(1, 2), closing.flatten(1, 2)
+        return Closed(out.flatten(1, 2), closing.flatten(1, 2), self._left(windows, closing))
 
-    def _drop(self, closed: Tensor) -> None:
-        """Forget closed windows and move the open ones to the front. The closed ones are the oldest, so this shifts."""
+    def _left(self, windows: Windows, closed: Tensor) -> Windows:
+        """The windows that stay open, moved to the front. The closed ones are the oldest, so this shifts."""
         places = torch.arange(self.n, device=closed.device)
         source = places + closed.sum(-1, keepdim=True)
         kept = (source < self.n).to(torch.int64)
         source = source.clamp_max(self.n - 1)
-        self.length.copy_(self.length.gather(-1, source) * kept)
-        self.reward.copy_(self.reward.gather(-1, source) * kept)
-        self.rows.copy_(self.rows.gather(2, source[..., None].expand_as(self.rows)))
+        rows = windows.rows.gather(2, source[..., None].expand_as(windows.rows))
+        reward, length = (tensor.gather(-1, source) * kept for tensor in (windows.reward, windows.length))
+        return Windows(rows, windows.last, reward, length)
 
     def clear(self) -> None:
         self.length.zero_()  # in place: `tensors` returns live tensors
