@@ -1,5 +1,7 @@
 """The words of a command line: settings, numbers, and messages of tyro without their frame."""
 
+import io
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -50,12 +52,13 @@ def test_invalid_words_are_errors_with_the_suggestion_and_without_a_frame() -> N
         ("doctor --x", "options: wanted those that --help lists, got --x"),
     ],
 )
-@pytest.mark.parametrize("columns", ["40", "80", "200"])
+@pytest.mark.parametrize(("columns", "encoding"), [("40", "utf-8"), ("80", "ascii"), ("200", "utf-8")])
 def test_invalid_words_have_the_form_of_all_errors(
-    line: str, message: str, columns: str, monkeypatch: pytest.MonkeyPatch
+    line: str, message: str, columns: str, encoding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However tyro breaks its lines."""
+    """However tyro breaks its lines and draws its frame."""
     monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
     with pytest.raises(ValueError) as refused:
         parsed(Command, line.split())
     first, *_, last = str(refused.value).splitlines()

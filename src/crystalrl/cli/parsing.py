@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from textwrap import dedent
 from typing import Any
 
 import tyro
@@ -40,9 +41,11 @@ def completion_script(options: Any, shell: str, program: str = "crystalrl") -> s
 
 
 def unboxed(text: str) -> str:
-    """A message without the frame that tyro draws around it."""
-    inside = [line.strip().strip("│╭╮╰╯").rstrip() for line in text.splitlines()]
-    kept = [line.removeprefix(" ") for line in inside if "──" not in line]
+    """A message without the frame that tyro draws around it, or the title and rules if the output is not UTF-8."""
+    title = re.match(r"\s*\S[^\n]*\n\s*-{8,}\s*\n", text)
+    lines = dedent(text[title.end() :]).splitlines() if title else [line.strip() for line in text.splitlines()]
+    inside = [line.strip("│╭╮╰╯").rstrip() for line in lines]
+    kept = [line.removeprefix(" ") for line in inside if "──" not in line and not re.fullmatch(r"\s*-{8,}", line)]
     return "\n".join(kept).strip()
 
 
