@@ -47,7 +47,8 @@ docs: setup
 docs-serve: setup
 	$(BIN)/mkdocs serve
 
-docs-version: setup  # adds this version to the branch gh-pages; PUSH=--push publishes it
+docs-version: export PATH := $(abspath $(BIN)):$(PATH)
+docs-version: setup  # adds this version to the branch gh-pages; PUSH=--push publishes it; mike starts mkdocs by its name
 	$(BIN)/mike deploy --update-aliases $(PUSH) "$$($(BIN)/python -c 'import crystalrl; print(crystalrl.__version__)')" latest
 	$(BIN)/mike set-default $(PUSH) latest
 

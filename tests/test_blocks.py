@@ -1,13 +1,15 @@
 """Every block of code in README and docs is executed: programs run, files are read and planned, commands run or parse.
 
-Programs of a page run in order, in one namespace, in an empty folder. What a page takes for granted (your environment,
-your network) is in `BEFORE`; numbers that would take hours are made smaller by `SHORTER`.
+Programs and commands of a page run in order, in an empty folder. What a page takes for granted (your environment, your
+network, files that other pages show) is in `BEFORE` and `_give_files`. Numbers that would take hours are made smaller,
+by `SHORTER` in programs and by `smaller` in files and built-in studies; the demo runs as it is.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,13 @@ from typing import Any
 import pytest
 import torch
 
+from crystalrl import CrystalMemory, Evaluation, Transition, results
 from crystalrl.cli import main, theory
 from crystalrl.cli.commands import Command
 from crystalrl.cli.parsing import parsed, take_sections
-from crystalrl.study.definition import load_study
+from crystalrl.study.definition import load_study, study_values
 from crystalrl.study.plan import plan
+from crystalrl.study.spec import parse_seeds, to_toml
 from crystalrl.study.task_files import sequence_from
 from crystalrl.study.tuning import load_search
 
@@ -27,8 +31,9 @@ ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.M | re.S)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TINY = ["--steps", "80", "--capacity", "64", "--batch", "16", "--episodes", "2", "--points", "1", "--seeds", "0"]
-LONG = {"demo", "study nav-evidence", "resume runs/nav-evidence"}
-"""Commands that take minutes, or continue one that does: they are only parsed, as are those that go on until Ctrl-C."""
+SMALL = {"steps": 80, "capacity": 64, "trials": 3}
+TRIPLES = ("capacity", "batch")
+"""Settings of a memory whose lists are one value, by phase."""
 RUN = "run nav-1 --steps 80 --capacity 64 --batch 16 --episodes 2 --points 1 --memory crystal --out"
 FIRST = {"docs/looking.md": [f"{RUN} runs/{name}" for name in ("mine", "a", "b")]}
 """Commands whose results a page takes for granted."""
@@ -109,7 +114,7 @@ def name(page: Path) -> str:
 
 SLOW = ("docs/integrations/sb3.md", "docs/integrations/tianshou.md", "docs/reference/commands.md",
         "docs/reference/integrations.md", "docs/start.md", "docs/studies.md")  # fmt: skip
-"""Pages whose programs or commands take seconds; README and the other pages of their kind run in `make test`."""
+"""Pages whose programs or commands take seconds; README's programs and the other pages run in `make test`."""
 
 
 def having(*languages: str, slow: tuple[str, ...] = ()) -> Any:
@@ -180,29 +185,64 @@ def test_commands_are_ones_that_exist(page: Path) -> None:
 
 
 def shorter(words: list[str]) -> list[str]:
+    """The same command with fewer steps; a built-in study as a file of the same name, with fewer seeds and values."""
+    if words[0] == "study" and not words[1].endswith(".toml"):
+        tables = study_values(words[1])
+        Path(f"{words[1]}.toml").write_text(to_toml(smaller({"tables": tables})))
+        return ["study", f"{words[1]}.toml", *words[2:]]
     return [*words, *[option for option in TINY if words[0] == "run"]]
 
 
-@having("bash", slow=SLOW)
-def test_short_commands_run(page: Path) -> None:
-    """In the order of the page, with fewer steps; files that a page names are those that it shows."""
-    for text in blocks(page, "toml"):
-        values = tomllib.loads(text)
-        file = "search.toml" if "trials" in values else "mine.toml" if "rows" in values else "tasks.toml"
-        Path(file).write_text(_tiny(text))
+@having("bash", slow=("README.md", "docs/looking.md", *SLOW))
+def test_commands_run(page: Path) -> None:
+    """In the order of the page. The demo has a test of its own, and so have pages that are served until Ctrl-C."""
+    _give_files(page)
     for line in FIRST.get(name(page), []):
         main(line.split())
     for program, *words in commands(page):
-        named = [Path(word) for word in words if word.endswith((".toml", ".safetensors"))]
-        long = " ".join(words) in LONG or "--live" in words
-        if program == "crystalrl" and not long and all(map(Path.exists, named)):
+        if program == "crystalrl" and words[0] != "demo" and "--live" not in words:
             main(shorter(words))
 
 
-def _tiny(text: str) -> str:
-    """The same file with two seeds and few steps."""
-    text = re.sub(r'^seeds = "0:\d+"', 'seeds = "0:1"', text, flags=re.M)
-    text = re.sub(r"^tuning_seeds = .*", 'tuning_seeds = "1000:1001"', text, flags=re.M)
-    text = re.sub(r"^steps = \d+", "steps = 80", text, flags=re.M)
-    small = "\nbatch = 16\nepisodes = 2\npoints = 1\n"
-    return re.sub(r"^capacity = \d+", f"capacity = 64{small}", text, flags=re.M)
+def _give_files(page: Path) -> None:
+    """The files that a page names, with fewer steps: those that it shows, or else those that other pages show."""
+    for source in (ROOT / "docs/studies.md", ROOT / "docs/tasks.md", page):
+        for text in blocks(source, "toml"):
+            values = tomllib.loads(text)
+            file = "search.toml" if "trials" in values else "mine.toml" if "rows" in values else "tasks.toml"
+            if file != "tasks.toml" or "tasks" in values:
+                Path(file).write_text(to_toml(smaller(values)))
+    memory = CrystalMemory(64, obs=(2,), action=2, anchor={"q": (2,)}, seed=0)
+    for step in range(400):
+        obs = torch.rand(2, generator=torch.Generator().manual_seed(step))
+        memory.add(Transition(obs, step % 2, float(obs[0]), obs, terminated=step % 20 == 19))
+        if memory.due:
+            memory.consolidate(lambda batch: Evaluation(batch.reward, {"q": batch.obs}))
+    memory.save("memory.safetensors")
+
+
+def smaller(values: Any, key: str = "") -> Any:
+    """The values of a file with two seeds, few steps, slots and trials, and at most two values of each setting."""
+    if isinstance(values, list):
+        numbers = all(isinstance(value, int | float) for value in values)
+        return values[:2] if numbers and key not in TRIPLES else [smaller(value, key) for value in values]
+    if not isinstance(values, dict):
+        return SMALL[key] if key in SMALL and isinstance(values, int) else values
+    made = {name: smaller(value, name) for name, value in values.items()}
+    made |= {name: list(parse_seeds(values[name])[:2]) for name in ("seeds", "tuning_seeds") if name in values}
+    few = {"batch": 16, "episodes": 2, "points": 1}
+    return {**made, **few} if isinstance(values.get("capacity"), int) else made
+
+
+@pytest.mark.slow
+def test_the_demo_is_over_in_a_few_minutes_and_shows_all_its_rows() -> None:
+    """As it is: `crystalrl demo`, `make demo` and the container run the same."""
+    started = time.process_time()
+    main(["demo"])
+    assert time.process_time() - started < 240  # seconds of one core
+    (table,) = load_study("demo").values()
+    scores = results.load("runs/demo")["scores"]
+    assert set(scores["method"]) == set(table.rows)
+    assert all(set(rows["seed"]) == set(range(5)) for _, rows in scores.groupby("method"))
+    page = Path("runs/demo/report.html").read_text()
+    assert all(row in page for row in table.rows)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tarfile
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,34 @@ def test_importing_takes_less_than_a_second_and_a_half_beyond_torch() -> None:
         return float(subprocess.run([sys.executable, "-c", IMPORT_TIME], capture_output=True, check=True).stdout)
 
     assert seconds() < 1.5 or seconds() < 1.5  # a busy machine may disturb one
+
+
+def steps(workflow: Path) -> Iterator[str]:
+    """The commands of all jobs, one by one."""
+    for job in yaml.safe_load(workflow.read_text())["jobs"].values():
+        for step in job["steps"]:
+            yield from (line for line in re.split(r"\n|&&", step.get("run", "")) if line.strip())
+
+
+@pytest.mark.parametrize("workflow", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda path: path.name)
+def test_workflows_run_commands_variables_markers_and_files_that_exist(workflow: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    markers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["markers"]
+    for command in steps(workflow):
+        program, *words = shlex.split(command)
+        if program == "make":
+            variables = [word.partition("=")[0] for word in words if "=" in word]
+            assert all(re.search(rf"^{word}:", makefile, re.M) for word in words if "=" not in word), command
+            assert all(f"$({name})" in makefile for name in variables), command
+        elif program == ".venv/bin/pytest":
+            named = words[words.index("-m") + 1].removeprefix("not ")
+            assert any(marker.startswith(f"{named}:") for marker in markers), command
+            assert all((ROOT / word).is_file() for word in words if word.endswith(".py")), command
+        else:
+            assert (program, *words[:2]) in {
+                (".venv/bin/python", "-m", "build"), ("python", "-m", "build"), ("pip", "install", "build"),
+                ("git", "config", "user.name"), ("git", "config", "user.email"),
+            }, command  # fmt: skip
 
 
 @pytest.mark.parametrize("form", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda path: path.name)

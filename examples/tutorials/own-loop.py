@@ -144,5 +144,5 @@ again = load_memory("memory.safetensors")
 assert torch.equal(again.sample(64).index, memory.sample(64).index)
 
 # %% [markdown]
-# One seed is an illustration, not evidence: see [Evidence](../evidence.md). For many seeds at once, and statistics, use
+# One seed is an illustration, not evidence: see [Evidence](../default.md). For many seeds at once, and statistics, use
 # [a study](own-study.ipynb).

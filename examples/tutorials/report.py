@@ -43,11 +43,13 @@ axis.legend()
 plt.show()
 
 # %% [markdown]
-# What the memory did, one row per consolidation and seed:
+# What the memory did, one row per consolidation and seed. Below the top are the slots that a consolidation leaves free for what
+# arrives until the next one:
 
 # %%
 memory = tables["memory"].query("seed == 0").set_index("step")
-memory[["liquid", "glass", "crystal"]].plot.area(figsize=(6, 2.4), ylabel="experiences", colormap="Blues")
+colours = ["#4c9fd6", "#a9bccb", "#1c3a5e"]
+memory[["liquid", "glass", "crystal"]].plot.area(figsize=(6, 2.4), ylabel="experiences", color=colours, linewidth=0)
 plt.show()
 
 # %%

@@ -39,7 +39,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("list --params.alpha 3", "belong to `crystalrl run`"),
         ("run gym:CartPol-v1", "got gym:CartPol-v1: Environment `CartPol` doesn't exist. Did you mean: `CartPole`?"),
         ("run gym:NoSuch-v0", "got gym:NoSuch-v0: Environment `NoSuch` doesn't exist."),
-        ("run nav-2 --stps 3", "Unrecognized options: --stps, 3"),
+        ("run nav-2 --stps 3", "options: wanted those that --help lists, got --stps, 3"),
         ("theory show --utility 2", "utility: wanted a number in [0, 1], got 2"),
     ],
 )

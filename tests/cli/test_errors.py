@@ -9,7 +9,12 @@ from crystalrl.cli.errors import RunError, end
     ("error", "status", "message"),
     [
         (ValueError("steps: wanted 1, got 0"), 2, "crystalrl: steps: wanted 1, got 0\n"),
-        (PermissionError(13, "Permission denied", "out"), 2, "crystalrl: [Errno 13] Permission denied: 'out'\n"),
+        (
+            PermissionError(13, "Permission denied", "out"),
+            2,
+            "crystalrl: out: wanted a file or folder that can be used, got: Permission denied\n",
+        ),
+        (FileNotFoundError("out: wanted results, found none"), 2, "crystalrl: out: wanted results, found none\n"),
         (RunError("run failed: fire"), 1, "crystalrl: run failed: fire\n"),
         (ZeroDivisionError("by zero"), 1, "crystalrl: ZeroDivisionError: by zero (--debug shows where)\n"),
         (KeyboardInterrupt(), 130, "crystalrl: interrupted\n"),

@@ -1,20 +1,24 @@
 """The site: its navigation, its pages, and a strict build."""
 
+import ast
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import yaml
 
 import crystalrl
+from crystalrl import losses, results, theory
 from crystalrl.integrations import anchors, minari, sb3, tianshou, torchrl
 from tools.site import FROM_ROOT, ROOT, known, moved, named
 
-OTHER = {"Task", "Sequence"}
+OTHER = {"crystalrl.Task", "crystalrl.Sequence"}
 """Names of `crystalrl` that are on another page than its memories."""
 
 
@@ -39,6 +43,28 @@ def test_the_strict_build_has_every_page_search_and_a_dark_mode(site: Path) -> N
     assert "fonts.googleapis.com" not in front
 
 
+@pytest.mark.slow
+def test_the_pages_of_a_version_are_published_next_to_earlier_ones(tmp_path: Path) -> None:
+    """`make docs-version`, as the workflow of a release runs it, in a clone, without pushing."""
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(tmp_path / "clone")], check=True)
+    author = {
+        f"GIT_{role}_{what}": "test@example.org" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+    }
+    env = {**os.environ, **author, "NO_MKDOCS_2_WARNING": "1", "JUPYTER_PLATFORM_DIRS": "1"}
+    command = ["make", "--silent", "-o", "setup", f"BIN={Path(sys.executable).parent}", "docs-version"]
+    done = subprocess.run(command, cwd=tmp_path / "clone", env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    def published(path: str) -> str:
+        shown = ["git", "show", f"gh-pages:{path}"]
+        return subprocess.run(shown, cwd=tmp_path / "clone", check=True, capture_output=True, text=True).stdout
+
+    (version,) = json.loads(published("versions.json"))
+    assert (version["version"], version["aliases"]) == (crystalrl.__version__, ["latest"])
+    assert "crystalrl" in published(f"{crystalrl.__version__}/index.html")
+    assert "latest/" in published("index.html")
+
+
 def test_notebooks_show_what_they_printed_and_drew(site: Path) -> None:
     page = (site / "tutorials/own-loop.html").read_text()
     assert "return on both tasks after each, crystal" in page
@@ -50,30 +76,57 @@ def test_the_reference_comes_from_the_docstrings(site: Path) -> None:
     assert "Replay memory in which every experience has a state c in [0, 1]" in page
 
 
-def public() -> dict[str, list[str]]:
-    """Page of the reference → public names that it must explain."""
-    from crystalrl import theory
+def defined(module: ModuleType) -> list[str]:
+    """The public names that a module without `__all__` defines itself."""
+    return [name for name, value in vars(module).items() if name[0] != "_" and _home(value) == module.__name__]
 
-    libraries = [*sb3.__all__, *torchrl.__all__, *tianshou.__all__]
-    recorded = [name for name, value in vars(minari).items() if getattr(value, "__module__", "") == minari.__name__]
-    pulls = [name for name, value in vars(anchors).items() if getattr(value, "__module__", "") == anchors.__name__]
+
+def _home(value: object) -> str:
+    return getattr(value, "__module__", "") if callable(value) else ""
+
+
+def public() -> dict[str, set[str]]:
+    """Page of the reference → public names, with their modules, that it must explain."""
+    listed = {module: module.__all__ for module in (sb3, torchrl, tianshou, theory)}
+    listed |= {module: defined(module) for module in (minari, anchors, results, losses)}
+    names = {module: {f"{module.__name__}.{name}" for name in found} for module, found in listed.items()}
+    top = {f"crystalrl.{name}" for name in crystalrl.__all__ if name != "__version__"}
+    names[losses] -= {"crystalrl.losses.Penalty", "crystalrl.losses.with_penalty"}  # of agents and methods
     return {
-        "memories.md": sorted({*crystalrl.__all__, "Background"} - OTHER),
-        "losses.md": ["anchor_loss", "anchor_losses", "huber", "squared_error", "weighted_mean", *pulls],
-        "integrations.md": [*libraries, *(name for name in recorded if not name.startswith("_"))],
-        "studies.md": [*OTHER, "load"],
-        "theory.md": theory.__all__,
-    }  # fmt: skip
+        "memories.md": {*(top - OTHER), "crystalrl.memory.crystal.background.Background"},
+        "losses.md": names[losses] | names[anchors],
+        "integrations.md": names[sb3] | names[torchrl] | names[tianshou] | names[minari],
+        "studies.md": OTHER | names[results],
+        "theory.md": names[theory],
+    }
+
+
+def used(programs: Iterable[str]) -> set[str]:
+    """Names, with their modules, that programs import and then use; one after another, in one namespace."""
+    places: dict[str, str] = {}
+    found: set[str] = set()
+    for node in (node for program in programs for node in ast.walk(ast.parse(program))):
+        if isinstance(node, ast.ImportFrom):
+            places |= {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Name) and node.id in places:
+            found.add(places[node.id])
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in places:
+            found.add(f"{places[node.value.id]}.{node.attr}")
+    return found
 
 
 @pytest.mark.parametrize("page", public())
 def test_every_public_name_is_explained_and_used_in_an_example(page: str) -> None:
+    """`test_blocks` executes the examples."""
     text = (ROOT / "docs/reference" / page).read_text()
-    code = "\n".join(re.findall(r"^```python\n(.*?)^```", text, re.M | re.S))
-    explained = {match.rpartition(".")[2] for match in re.findall(r"^::: ([\w.]+)", text, re.M)}
-    names = public()[page]
-    assert [name for name in names if name not in explained and name not in ("__version__", "Crystallizing")] == []
-    assert [name for name in names if not re.search(rf"\b{name}\b", code) and name != "Crystallizing"] == []
+    explained = set(re.findall(r"^::: ([\w.]+)", text, re.M))
+    assert public()[page] - explained == set()
+    assert public()[page] - used(re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)) == set()
+
+
+def test_a_name_that_is_only_imported_or_is_of_another_module_is_not_an_example() -> None:
+    programs = ["from crystalrl import Anchor, Task, results\nresults.load(1)", "from other import Anchor\nAnchor()"]
+    assert used(programs) == {"crystalrl.results", "crystalrl.results.load", "other.Anchor"}
 
 
 def test_the_navigation_names_no_page_twice_and_leaves_out_what_is_missing() -> None:

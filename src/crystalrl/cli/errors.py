@@ -34,6 +34,8 @@ def _ending(error: BaseException) -> tuple[str, int]:
         return ". ".join(["interrupted", *map(str, error.args)]), INTERRUPTED
     if isinstance(error, RunError):
         return str(error), FAILED
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: wanted a file or folder that can be used, got: {error.strerror}", INVALID
     if isinstance(error, (ValueError, OSError, ModuleNotFoundError)):
         return str(error), INVALID
     return f"{type(error).__name__}: {error} (--debug shows where)", FAILED

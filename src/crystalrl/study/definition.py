@@ -186,8 +186,6 @@ def study_values(name: str) -> dict[str, dict[str, Any]]:
     """The TOML values of every table of a study."""
     path = Path(name)
     if path.suffix == ".toml":
-        if not path.is_file():
-            raise ValueError(f"study: no file {path}")
         values = read_toml(path)
     else:
         if name not in study_names():

@@ -51,7 +51,10 @@ def parse_seeds(text: str | int | Sequence[int]) -> tuple[int, ...]:
     try:
         for part in text.split(","):
             first, _, stop = part.partition(":")
-            seeds += range(int(first), int(stop)) if stop else [int(first)]
+            some = range(int(first), int(stop)) if stop else [int(first)]
+            seeds += some
+            if not some:
+                raise ValueError
     except ValueError:
         raise ValueError(f"seeds: wanted a form such as 0:16 or 0,2,5, got {text!r}") from None
     return tuple(seeds)
@@ -216,6 +219,8 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The values of a TOML file; an error names the file, and the line if the text is not TOML."""
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{path}: wanted a TOML file, got no such file") from None
     except ValueError as error:  # not UTF-8, or not TOML
         raise ValueError(f"{path}: wanted TOML, got an error: {error}") from error
 

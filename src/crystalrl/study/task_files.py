@@ -42,8 +42,6 @@ def sequence_from(values: Mapping[str, Any]) -> Sequence:
 
 def read_tasks(path: Path) -> Mapping[str, Any]:
     """The values `tasks` and `hidden` of a file, which may hold a study as well."""
-    if not path.is_file():
-        raise ValueError(f"tasks: wanted a TOML file, got no file {path}")
     values = read_toml(path)
     if TASKS not in values:
         raise ValueError(f"{path}: wanted [[tasks]], got {', '.join(values) or 'an empty file'}")

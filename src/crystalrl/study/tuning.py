@@ -83,8 +83,6 @@ class Search:
 
 def load_search(path: Path) -> Search:
     """A search from a .toml file."""
-    if not path.is_file():
-        raise ValueError(f"tune: no file {path}")
     values = read_toml(path)
     trials, spaces, at_once, seeds = (values.pop(name, None) for name in ("trials", "search", "at_once", "seeds"))
     for row in (values.get("defaults", {}), *values.get("rows", {}).values()):
