@@ -23,7 +23,7 @@ from crystalrl.memory import ReplayMemory
 from crystalrl.memory.crystal.background import Background
 from crystalrl.memory.storage import arena as arena_module
 from crystalrl.memory.storage.frame_arena import GROUP, FrameArena, arena_for
-from crystalrl.memory.storage.frames import BASE
+from crystalrl.memory.storage.frames import BASE, LENGTH
 from crystalrl.memory.storage.header import CheckpointError
 from crystalrl.memory.storage.layout import Layout
 from crystalrl.memory.storage.spec import StorageSpec
@@ -80,7 +80,7 @@ def test_random_operations_give_the_same_as_with_observations_stored_whole(
     arena = arena_of(pair.once)
     assert {i: c for i, c in enumerate(arena.pool.count.tolist()) if c} == recounted(arena)
     assert len(arena.pool) == len(recounted(arena))
-    assert arena.pool.table[:, BASE].any()
+    assert arena.pool.table[:, BASE].any() == kind.codes_frames
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.int64, np.float16])
@@ -263,7 +263,7 @@ def drifting(memory: ReplayMemory, steps: int) -> None:
 
 
 def test_frames_of_which_little_changes_are_coded_relative_to_one_of_the_same_group() -> None:
-    memory = UniformMemory(200, obs=(4, 84, 84), obs_dtype=torch.uint8, action=4, stack=4)
+    memory = ReservoirMemory(200, obs=(4, 84, 84), obs_dtype=torch.uint8, action=4, stack=4)
     drifting(memory, 200)
     pool = arena_of(memory).pool
     table = pool.table[1 : pool.used]
@@ -275,5 +275,14 @@ def test_frames_of_which_little_changes_are_coded_relative_to_one_of_the_same_gr
 def test_only_a_memory_with_a_stack_has_a_pool() -> None:
     whole = StorageSpec(8, obs=(4, 2), action=2)
     once = StorageSpec(8, obs=(4, 2), action=2, stack=4)
-    assert not isinstance(arena_for(whole, Layout(whole)), FrameArena)
-    assert isinstance(arena_for(once, Layout(once)), FrameArena)
+    assert not isinstance(arena_for(whole, Layout(whole), coded=True), FrameArena)
+    assert isinstance(arena_for(once, Layout(once), coded=True), FrameArena)
+
+
+def test_where_experiences_leave_in_order_frames_are_stored_as_they_are() -> None:
+    """Their neighbours are there, so each frame is stored once; reading one is a copy."""
+    memory = UniformMemory(200, obs=(4, 84, 84), obs_dtype=torch.uint8, action=4, stack=4)
+    drifting(memory, 300)
+    pool = arena_of(memory).pool
+    assert set(pool.table[1 : pool.used, LENGTH].tolist()) <= {0, 84 * 84}
+    assert memory.nbytes < 200 * 8_000
