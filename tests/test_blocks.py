@@ -159,7 +159,7 @@ def test_files_are_read_and_planned(page: Path) -> None:
 
 
 def commands(page: Path) -> list[list[str]]:
-    lines = [line for text in blocks(page, "bash") for line in text.splitlines()]
+    lines = [line for text in blocks(page, "bash") for line in text.replace("\\\n", " ").splitlines()]
     return [words for words in (shlex.split(line, comments=True) for line in lines) if words]
 
 

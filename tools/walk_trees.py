@@ -188,6 +188,7 @@ memory/neighbours/refine.py
 memory/neighbours/states.py
 memory/neighbours/features.py
 memory/neighbours/steps.py
+memory/neighbours/similar.py
 """,
     ),
     "SB3 buffer and callback": Walk(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from copy import deepcopy
+from dataclasses import replace
 from threading import Event, Thread
 from typing import Any
 
@@ -53,6 +54,7 @@ def test_a_memory_over_torchrl_s_storage_equals_one_that_stores_the_data_itself(
     params = CrystalParams.anchored(time_unit=20, every=50, alpha=2.0)
     loss, sampler, buffer = make("DQN", params, slots=200)
     own = CrystalMemory(200, obs=(3,), action=2, params=params, anchor={"q": (2,)}, envs=50, gamma=1.0, seed=3)
+    own.features.spec = replace(own.spec, envs=1)  # TorchRL does not say how many environments there are
     for k in range(7):
         new = data("DQN", 50, k)
         buffer.extend(new)

@@ -26,9 +26,14 @@ def uniform(dtype: Any = np.uint8) -> Pair:
     return pair
 
 
-def drawn_line() -> UniformMemory:
+def empty() -> ReservoirMemory:
+    """A memory that stores frames as codes: its experiences leave in any order."""
+    return ReservoirMemory(60, obs=(2, 20, 20), obs_dtype=torch.uint8, action=4, stack=2)
+
+
+def drawn_line() -> ReservoirMemory:
     """Frames of 20 × 20 pixels, of which one more is set at each step."""
-    memory = UniformMemory(60, obs=(2, 20, 20), obs_dtype=torch.uint8, action=4, stack=2)
+    memory = empty()
     stack = np.random.default_rng(0).integers(0, 9, (1, 20, 20), dtype=np.uint8).repeat(2, 0)
     for number in range(60):
         follows = np.concatenate([stack[1:], stack[1:]])
@@ -181,7 +186,7 @@ def test_a_changed_state_is_refused_or_is_a_memory_that_can_be_used() -> None:
         state = {name: tensor.clone() for name, tensor in whole.items()}
         content = state[names[number % len(names)]].view(torch.uint8).reshape(-1).numpy()
         content[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
-        memory = UniformMemory(60, obs=(2, 20, 20), obs_dtype=torch.uint8, action=4, stack=2)
+        memory = empty()
         try:
             memory.load_state_dict(state)
         except CheckpointError:
