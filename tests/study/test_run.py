@@ -290,6 +290,22 @@ def test_every_task_starts_with_the_given_number_of_random_steps() -> None:
         assert own[21:] == [1.0] * 39
 
 
+def test_rewards_are_scaled_for_learning_and_not_for_scores() -> None:
+    learners = {}
+    for factor in (1.0, 100.0):
+        spec = RunSpec("nav-2", memory="crystal", reward_scale=factor, warmup=10_000, **SMALL)
+        trainer = Trainer(plan({"row": spec})[0], torch.device("cpu"))
+        trainer.begin(0)
+        for _ in range(30):
+            trainer.advance(0)
+        learners[factor] = trainer
+    plain, scaled = (trainer.memory.experiences() for trainer in learners.values())
+    assert len(plain["reward"]) == 240
+    torch.testing.assert_close(scaled["reward"], 100 * plain["reward"])
+    torch.testing.assert_close(learners[100.0].episodes.total, 100 * learners[1.0].episodes.total)
+    assert torch.equal(learners[100.0].score_all(), learners[1.0].score_all())
+
+
 def test_updates_during_a_step_of_environments_do_not_see_its_transitions() -> None:
     (group,) = plan({"row": RunSpec("cartpole", warmup=0, **SMALL)})
     trainer = Trainer(group, torch.device("cpu"))

@@ -72,7 +72,10 @@ class Group:
         return sum(self.stage_steps[:stage])
 
 
-_LATER = {"budget_mb": 0.0, "order": 0, "orders": 1, "grid": "product", "updates": 0.0, "random_steps": 0, "lanes": 0}
+_LATER = {
+    "budget_mb": 0.0, "order": 0, "orders": 1, "grid": "product", "updates": 0.0, "random_steps": 0, "lanes": 0,
+    "reward_scale": 1.0,
+}  # fmt: skip
 """Fields added later: at these values they are left out of the hash, so that older results keep their keys."""
 
 

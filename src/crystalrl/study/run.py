@@ -141,9 +141,12 @@ class Trainer:
 
     def _store(self) -> None:
         """Store the transitions."""
-        self.method.stored(self.memory.add(self.transition))
+        stored = self.transition
+        if self.spec.reward_scale != 1:
+            stored = replace(stored, reward=torch.as_tensor(stored.reward) * self.spec.reward_scale)
+        self.method.stored(self.memory.add(stored))
         if self.episodes is not None:
-            self.episodes.step(self.transition)
+            self.episodes.step(stored)
 
     def _learn(self) -> None:
         """One gradient step on one replayed batch."""

@@ -96,6 +96,8 @@ class RunFields:
     """Share of each task over which the share of random actions decreases."""
     random_steps: int = 0
     """Environment steps at the start of each task in which all actions are random; the decrease follows them."""
+    reward_scale: float = 1.0
+    """Factor of all rewards that the agent learns from; scores are not scaled."""
     episodes: int = 32
     """Test episodes per task, lane and evaluation."""
     points: int = 10
@@ -129,6 +131,10 @@ class RunSpec(RunFields):
                 raise ValueError(f"{name}: wanted a whole number ≥ {least}, got {value!r}")
         if not 0 <= self.updates < float("inf"):
             raise ValueError(f"updates: wanted a number ≥ 0, got {self.updates!r}")
+        if not 0 < self.reward_scale < float("inf"):
+            raise ValueError(f"reward_scale: wanted a number > 0, got {self.reward_scale!r}")
+        if self.reward_scale != 1 and self.method == "her":
+            raise ValueError(f"reward_scale: wanted 1 with her, which recomputes rewards, got {self.reward_scale!r}")
         for name in ("epsilon", "explore"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}: wanted a number in [0, 1], got {getattr(self, name)!r}")
