@@ -209,7 +209,7 @@ class ReplayMemory(StoredMemory, complete=False):
         slots, error, ticket = checked_update(self.spec, self.device, drawn, td_error)
         plain = ticket is None and (self.sampler.learns or not isinstance(drawn, Batch))
         if plain and not self.backend.on_host:
-            slots = torch.where(self.sampler.occupied(slots), slots, -1)  # told at the next check
+            slots = torch.where(self.sampler.occupied(slots), slots, -1)  # reported at the next check
         magnitude = self.backend.writes.magnitude(error, slots, self.capacity, self.packer.corrupt)
         if plain and self.backend.on_host and not bool(self.sampler.occupied(slots).all()):
             raise ValueError("index: wanted slots that hold an experience, got empty ones (from before a clear?)")

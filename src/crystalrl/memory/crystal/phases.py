@@ -71,7 +71,7 @@ def _by_age(birth: Tensor) -> Tensor:
 
 
 def _rank(members: Tensor, first: Tensor, worth: Tensor, by_age: Tensor) -> Tensor:
-    """Rank int64[L, W] of each member, from 0: those marked `first`, then by falling worth, newer before older."""
+    """Rank int64[L, W] of each member, from 0: those marked `first`, then by decreasing worth, newer before older."""
     value = torch.where(first, torch.inf, worth).masked_fill(~members, -torch.inf)
     order = by_age.gather(1, value.gather(1, by_age).argsort(dim=1, descending=True, stable=True))
     places = torch.arange(order.shape[1], device=order.device).expand_as(order)
