@@ -279,7 +279,7 @@ def test_only_a_memory_with_a_stack_has_a_pool() -> None:
 
 
 def test_where_experiences_leave_in_order_frames_are_stored_as_they_are() -> None:
-    """Their neighbours are there, so each frame is stored once; reading one is a copy."""
+    """Neighbouring experiences are stored too, so each frame is stored once; reading one is a copy."""
     memory = UniformMemory(200, obs=(4, 84, 84), obs_dtype=torch.uint8, action=4, stack=4)
     drifting(memory, 300)
     pool = arena_of(memory).pool
