@@ -57,7 +57,7 @@ class Consolidated:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The environments of the run are stepping; another run may go on meanwhile."""
+    """The environments of the run are stepping; another run may continue meanwhile."""
 
 
 Event = Built | Progress | Curve | Scored | Consolidated | Contents | Incident | Waiting

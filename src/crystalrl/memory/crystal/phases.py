@@ -53,7 +53,7 @@ def move(snapshot: Snapshot, columns: Columns, flagged: Tensor, keys: Tensor) ->
 def _evict_beyond_capacity(snapshot: Snapshot, utility: Tensor, pinned: Tensor, moves: Moves) -> None:
     liquid, glass, crystal = snapshot.caps
     if snapshot.shared.params.borrow:
-        liquid = snapshot.shared.capacity  # whatever glass and crystal leave empty
+        liquid = snapshot.shared.capacity  # all slots that glass and crystal leave empty
     limits = (
         ("crystal_dropped", CRYSTAL, -moves.key.to(torch.float64), crystal),
         ("glass_evicted", GLASS, utility, glass),
