@@ -17,17 +17,24 @@ def package() -> Package:
     return Package(SOURCE)
 
 
+@pytest.fixture(scope="module")
+def measured(package: Package) -> dict[str, Measured]:
+    return {name: measure(walk, package, CONTRACTS) for name, walk in WALKS.items()}
+
+
 @pytest.mark.parametrize("name", WALKS)
-def test_a_walk_stays_within_its_goal(name: str, package: Package) -> None:
-    walk, found = WALKS[name], measure(WALKS[name], package, CONTRACTS)
+def test_a_walk_stays_within_its_goal(name: str, measured: dict[str, Measured]) -> None:
+    walk, found = WALKS[name], measured[name]
     assert len(found.files) <= walk.files, found.files
     assert found.lines <= walk.lines
     assert found.returns == []
 
 
 @pytest.mark.parametrize("name", WALKS)
-def test_a_walk_leaves_nothing_out_and_holds_nothing_that_is_not_called(name: str, package: Package) -> None:
-    found = measure(WALKS[name], package, CONTRACTS)
+def test_a_walk_leaves_nothing_out_and_holds_nothing_that_is_not_called(
+    name: str, measured: dict[str, Measured]
+) -> None:
+    found = measured[name]
     assert found.undeclared == []
     assert found.uncalled == []
     assert found.unused == []
