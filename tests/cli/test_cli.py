@@ -36,7 +36,10 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("study demmo", "did you mean 'demo'?"),
         ("study nav-evidence --tables eigth", "did you mean 'eight'?"),
         ("report nowhere", "nowhere: wanted a folder of results"),
-        ("list --params.alpha 3", "options: wanted settings of a memory, method or agent only with `crystalrl run`, got --"),
+        (
+            "list --params.alpha 3",
+            "options: wanted settings of a memory, method or agent only with `crystalrl run`, got --",
+        ),
         ("run nav-2 --params.alpha 3", "params: wanted none, as uniform has no settings, got 'alpha'"),
         ("run nav-2 --memory uniform --preset paper", "preset: wanted none, as uniform has no presets, got 'paper'"),
         ("theory design --tasks 0", "crystalrl: tasks: wanted a number > 0, got 0\n"),

@@ -62,7 +62,9 @@ def test_a_tutorial_says_what_to_install_for_all_that_it_imports(path: Path) -> 
     (line,) = re.findall(r"`pip install ([^`]+)`", " ".join(cells(path.read_text())[0][1].split()))
     given = installed_by(*shlex.split(line))
     homes = {**metadata.packages_distributions(), "crystalrl": ["crystalrl"]}
-    assert {name for name in imported(path.read_text()) if not given & set(map(canonicalize_name, homes[name]))} == set()
+    assert {
+        name for name in imported(path.read_text()) if not given & set(map(canonicalize_name, homes[name]))
+    } == set()
 
 
 def test_every_notebook_has_its_file() -> None:
