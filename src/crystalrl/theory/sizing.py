@@ -113,8 +113,8 @@ class Requirements:
         least = self.capacity / self.inflow
         if self.lifetime + self.waiting <= least:
             raise ValueError(
-                f"lifetime + maturity: wanted more than {least:g} steps (capacity / inflow; with fewer, every experience "
-                f"would have to crystallize), got {self.lifetime + self.waiting:g}"
+                f"lifetime + maturity: wanted more than {least:g} steps (capacity / inflow; with fewer, every "
+                f"experience would have to crystallize), got {self.lifetime + self.waiting:g}"
             )
         if self.waiting < self.episode:
             raise ValueError(f"maturity: wanted at least one episode of {self.episode:g} steps, got {self.waiting:g}")
