@@ -201,3 +201,5 @@ def test_what_never_rises_far_enough_is_said_to() -> None:
     assert "phases are off" in CrystalParams(phases=False).describe(2000)
     with pytest.raises(ValueError, match="utility: wanted a number from 0 to 1, got 2"):
         CrystalParams().describe(2000, utility=2)
+    with pytest.raises(ValueError, match="slots: wanted a whole number ≥ 1, got 0"):
+        CrystalParams().describe(0)

@@ -12,6 +12,8 @@ FROM_ROOT = {"changelog.md": "CHANGELOG.md", "contributing.md": "CONTRIBUTING.md
 """Page → the file of the root that it shows."""
 FOLDERS = ("decisions/",)
 """Entries of the navigation that stand for all pages of a folder."""
+SOURCE_LINK = re.compile(r'href="(?!https?:)([^"#:]+)\.(?:md|ipynb)(#[^"]*)?"')
+"""A link in a notebook, which MkDocs does not change."""
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^()\s]+)\)")
 
 
@@ -71,3 +73,12 @@ def moved(text: str) -> str:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Links to source files, which the site does not hold, become their names."""
     return re.sub(r"\[(`[^`]+`)\]\((?:\.\./)+(?:src|tests|examples|benchmarks|tools|results)/[^)]*\)", r"\1", markdown)
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """The page of a notebook: its links lead to pages instead of their sources, and it offers the notebook itself."""
+    source = Path(page.file.src_uri)
+    if source.suffix != ".ipynb":
+        return output
+    linked = SOURCE_LINK.sub(r'href="\1.html\2"', output)
+    return linked.replace("</h1>", f'</h1><p><a href="{source.name}" download>Download this notebook</a></p>', 1)

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # A study of your own tasks
 #
-# Compare memories and methods on your own environments: one TOML file, one command, one report. Needs `pip install
-# 'crystalrl[fast,study]'`. In a notebook `!` calls the command line.
+# Compare memories and methods on your own environments: one TOML file, one command, one report. Needs
+# `pip install 'crystalrl[fast,study]'`. In a notebook `!` calls the command line.
 #
 # The file names the tasks, the settings that all rows share, and the rows to compare. Scores are (return − low)/(high − low).
 
@@ -49,19 +49,19 @@ memory = "uniform"
 written = Path("mine.toml").write_text(file)
 
 # %% [markdown]
-# First try the tasks: spaces, episode lengths and scores of random actions, and what is wrong.
+# First try the tasks. This shows their spaces, lengths of episodes and scores of random actions, and what is wrong.
 
 # %%
 # !crystalrl check-tasks mine.toml
 
 # %% [markdown]
-# What will it cost? Speeds are measured on this machine.
+# What will it cost? Speeds are measured on your machine.
 
 # %%
 # !crystalrl study mine.toml --dry-run
 
 # %% [markdown]
-# Run it. Killed at any moment, `crystalrl resume runs/mine` continues to the same results.
+# Run it. If it is killed at any moment, `crystalrl resume runs/mine` continues and gives the same results.
 
 # %%
 # !crystalrl study mine.toml
@@ -76,6 +76,7 @@ scores = results.load("runs/mine")["scores"]
 scores.query("after == after.max()").groupby(["method", "task"])["score"].mean().unstack().round(2)
 
 # %% [markdown]
-# Uniform replay forgets the first cart. Whether the crystal memory or the reservoir is better, three seeds cannot tell, and the
-# report says so; with two tasks and 1,000 slots a reservoir is hard to beat. For a real comparison use ten seeds or more, tune each row on other seeds (`tuning_seeds`), and name the tests beforehand (`family`). All of that:
-# [Studies](../studies.md), [Your own tasks](../tasks.md). What the report shows: [Read a report](report.ipynb).
+# Uniform replay forgets the first cart. Three seeds cannot tell whether the crystal memory or the reservoir is better, and the
+# report says so; with two tasks and 1,000 slots a reservoir is hard to beat. For a real comparison use ten seeds or more, tune
+# each row on other seeds (`tuning_seeds`), and name the tests beforehand (`family`): see [Studies](../studies.md) and
+# [Your own tasks](../tasks.md). What the report shows is in [Read a report](report.ipynb).

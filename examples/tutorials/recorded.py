@@ -1,9 +1,9 @@
 # %% [markdown]
 # # A memory from recorded data
 #
-# A dataset becomes a memory; with a fitted critic its experiences crystallize; the best are exported. Needs `pip install
-# 'crystalrl[fast,minari]'`. Nothing is downloaded: the data are recorded here, by a CartPole policy that acts at random half of
-# the time.
+# A dataset becomes a memory; with a fitted critic its experiences crystallize; the best are exported. Needs
+# `pip install 'crystalrl[fast,minari]' matplotlib`. Nothing is downloaded: the data are recorded here, by a CartPole policy
+# that acts at random half of the time.
 
 # %%
 import os
@@ -101,8 +101,8 @@ figure.colorbar(points, label="c")
 plt.show()
 
 # %% [markdown]
-# Export the best as a dataset of their own, or put demonstrations into the memory of a learning agent with
-# `fill(memory, dataset, demonstrations=True)`: [Minari](../integrations/minari.md).
+# Export the best as a dataset of their own. To put demonstrations into the memory of a learning agent, use
+# `fill(memory, dataset, demonstrations=True)`: see [Minari](../integrations/minari.md).
 
 # %%
 kept = export(memory, "tutorial/kept-v0", like=dataset, top=200, algorithm_name="ranked", author="tutorial")

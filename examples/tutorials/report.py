@@ -1,8 +1,9 @@
 # %% [markdown]
 # # Read a report
 #
-# `crystalrl report FOLDER` prints tables and writes `report.html`. Here is how to read them, on a small run. Needs `pip install
-# 'crystalrl[fast,study]'`.
+# `crystalrl report FOLDER` prints tables and writes a page, `report.html`; a run does the same at its end. Here is how to read
+# the numbers, on a small run. The page draws them and much more: [Looking at results](../looking.md) explains it. Needs
+# `pip install 'crystalrl[fast,study]'`.
 
 # %%
 # !crystalrl run nav-3 --memory crystal --seeds 0:3 --steps 3000 --capacity 600 --out runs/small
@@ -28,7 +29,7 @@ matrix = tables["scores"].groupby(["after", "task"])["score"].mean().unstack()
 matrix.round(2)
 
 # %% [markdown]
-# Down a column one sees a task being learnt (the first row in which it is high) and kept or forgotten (the rows below).
+# Read down a column: the task is learnt in the first row with a high score, and kept or forgotten in the rows below.
 
 # %%
 import matplotlib.pyplot as plt
@@ -43,8 +44,8 @@ axis.legend()
 plt.show()
 
 # %% [markdown]
-# What the memory did, one row per consolidation and seed. Below the top are the slots that a consolidation leaves free for what
-# arrives until the next one:
+# What the memory did, one row per consolidation and seed. The gap at the top is the slots that a consolidation leaves free for
+# new experiences:
 
 # %%
 memory = tables["memory"].query("seed == 0").set_index("step")

@@ -4,7 +4,7 @@
 # A DQN agent learns CartPole, then CartPole with the motor mirrored. We train it twice: with SB3's own replay buffer, and with
 # a crystal memory. Two lines change. Needs `pip install 'crystalrl[sb3,fast,study]'`.
 #
-# The tasks. The observation says which one it is: without that, no agent could do both.
+# These are the tasks. The observation says which one it is: without that, no agent could do both.
 
 # %%
 import gymnasium

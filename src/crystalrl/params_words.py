@@ -36,6 +36,8 @@ def describe(
     for name, value in (("utility", utility), ("interference", interference)):
         if not 0 <= value <= 1:
             raise ValueError(f"{name}: wanted a number from 0 to 1, got {value!r}")
+    if slots < 1:
+        raise ValueError(f"slots: wanted a whole number ≥ 1, got {slots}")
     outlook = Outlook.of(params, slots, utility, interference, episode, utilities)
     return "\n".join([*outlook.verdict(), *outlook.melting(), *outlook.population(), *outlook.setting()])
 

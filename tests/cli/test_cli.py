@@ -36,7 +36,18 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("study demmo", "did you mean 'demo'?"),
         ("study nav-evidence --tables eigth", "did you mean 'eight'?"),
         ("report nowhere", "nowhere: wanted a folder of results"),
-        ("list --params.alpha 3", "belong to `crystalrl run`"),
+        (
+            "list --params.alpha 3",
+            "options: wanted settings of a memory, method or agent only with `crystalrl run`, got --",
+        ),
+        ("run nav-2 --params.alpha 3", "params: wanted none, as uniform has no settings, got 'alpha'"),
+        ("run nav-2 --memory uniform --preset paper", "preset: wanted none, as uniform has no presets, got 'paper'"),
+        ("theory design --tasks 0", "crystalrl: tasks: wanted a number > 0, got 0\n"),
+        ("theory design --lifetime 10 --preset paper", "crystalrl: lifetime + maturity: wanted more than 100000 steps"),
+        ("theory design --tau-L .8 --preset paper", "crystalrl: tau_L, tau_C: wanted 0 < tau_L < tau_C < 1, got 0.8 "),
+        ("theory design --preset paper --tasks 3", "crystalrl: options: wanted those of the preset paper, got some"),
+        ("theory show --slots -3", "crystalrl: slots: wanted a whole number ≥ 1, got -3"),
+        ("theory show --slots 9 --plot law.foo", "figure: wanted a file that ends in .png or .svg, got 'law.foo'"),
         ("run gym:CartPol-v1", "got gym:CartPol-v1: Environment `CartPol` doesn't exist. Did you mean: `CartPole`?"),
         ("run gym:NoSuch-v0", "got gym:NoSuch-v0: Environment `NoSuch` doesn't exist."),
         ("run nav-2 --stps 3", "options: wanted those that --help lists, got --stps, 3"),
@@ -57,6 +68,7 @@ def test_mistakes_are_named_before_anything_is_trained(
     assert said.err.startswith("crystalrl: ")
     assert message in said.err
     assert "Traceback" not in said.err + said.out
+    assert said.out == ""
     assert not Path("runs").exists()
 
 

@@ -2,6 +2,7 @@
 
 import io
 
+import pytest
 import torch
 from rich.console import Console
 
@@ -52,6 +53,15 @@ def test_a_terminal_gets_bars_and_no_such_lines() -> None:
     with Talkative(groups, Console(file=out, width=120, force_terminal=True)) as display:
         display.show(0, Progress(1, 80, 320))
     assert "25 %" not in out.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_nothing_remains_if_there_was_no_event(terminal: bool) -> None:
+    groups, out = plan({"VR": RunSpec("nav-2", steps=160)}), io.StringIO()
+    with ProgressDisplay(groups, Console(file=out, width=120, force_terminal=terminal)):
+        pass
+    *_, last = out.getvalue().split("\r")
+    assert "VR" not in last
 
 
 def test_items_are_counted_now_and_then_without_a_terminal() -> None:

@@ -99,7 +99,9 @@ def test_what_this_machine_lacks_is_named_and_nothing_is_left_behind(
 ) -> None:
     with pytest.raises(SystemExit, match="2"):
         cli.main(["run", "nav-1", *TINY, option, value])
-    assert message in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.out == ""
     assert list(Path().iterdir()) == []
 
 

@@ -170,11 +170,11 @@ def test_a_row_whose_run_is_missing_is_left_out(folder: Path) -> None:
 
 
 def test_the_numbers_of_a_paper_stand_beside_ours(folder: Path) -> None:
-    assert "The paper’s numbers beside ours" not in written(folder)
+    assert "The paper’s numbers and ours" not in written(folder)
     spec = folder / "spec.toml"
     spec.write_text(spec.read_text().replace("[rows.anchored]", "[paper.anchored]\nAP = 0.5\n\n[rows.anchored]"))
     page = written(folder)
-    assert "The paper’s numbers beside ours" in page
+    assert "The paper’s numbers and ours" in page
     assert ["anchored", "AP", ".910 [.900, .920]", ".500", "+0.410"] in lines(page)
 
 

@@ -17,7 +17,7 @@ from crystalrl.study.spec import RunSpec
         ({"suite": "reach-4-hiden"}, "^suite: .*did you mean 'reach-4-hidden'"),
         ({"suite": "drift4"}, "^suite: .*did you mean 'drift-4'"),
         ({"suite": "drift-4-hidden"}, "^suite: wanted .*, got 'drift-4-hidden'"),
-        ({"preset": "paper"}, "^preset: uniform has none"),
+        ({"preset": "paper"}, "^preset: wanted none, as uniform has no presets, got 'paper'"),
         ({"memory": "crystal", "preset": "papr"}, "^preset: .*did you mean 'paper'"),
         ({"memory": "crystal", "params": {"alpa": 1}}, "^params.alpa: .*did you mean 'alpha'"),
         ({"memory": "crystal", "params": {"alpha": [0.1, -1]}}, "^params.alpha: wanted a number from 0"),

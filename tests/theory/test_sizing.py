@@ -196,11 +196,11 @@ def test_a_design_obeys_littles_law_and_fills_its_capacity() -> None:
 
 
 def test_impossible_requirements_are_refused_with_the_feasible_range() -> None:
-    with pytest.raises(ValueError, match="lifetime \\+ maturity must exceed 100000 steps"):
+    with pytest.raises(ValueError, match="lifetime \\+ maturity: wanted more than 100000 steps"):
         Requirements(lifetime=40_000)
     with pytest.raises(ValueError, match="maturity: wanted at least one episode of 200 steps, got 100"):
         Requirements(maturity=100)
-    with pytest.raises(ValueError, match="capacity must exceed inflow × episode = 200, got 150"):
+    with pytest.raises(ValueError, match="capacity: wanted more than inflow × episode = 200, got 150"):
         Requirements(capacity=150)
     with pytest.raises(ValueError, match="melt: wanted a number > 0"):
         Requirements(melt=0)

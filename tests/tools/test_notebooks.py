@@ -1,9 +1,16 @@
 """The tutorials: each notebook is the execution of its file."""
 
+import ast
+import re
+import shlex
+import sys
+from importlib import metadata
 from pathlib import Path
 
 import nbformat
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tools.notebooks import SOURCES, TUTORIALS, cells, execute, joined, notebook
 
@@ -23,6 +30,41 @@ def test_a_notebook_holds_the_cells_of_its_file_executed_without_error(path: Pat
     assert printed
     assert "\x1b" not in printed
     assert "site-packages" not in printed  # a warning of another library, with a path of this machine
+
+
+def installed_by(*lines: str) -> set[str]:
+    """The distributions that `pip install` brings with these requirements."""
+    found: set[str] = set()
+    waiting = [Requirement(line) for line in lines]
+    seen = set()
+    while waiting:
+        wanted = waiting.pop()
+        name, extras = canonicalize_name(wanted.name), wanted.extras or {""}
+        if (name, frozenset(extras)) in seen:
+            continue
+        seen.add((name, frozenset(extras)))
+        found.add(name)
+        needs = map(Requirement, metadata.requires(name) or ())
+        waiting += [r for r in needs if r.marker is None or any(r.marker.evaluate({"extra": e}) for e in extras)]
+    return found
+
+
+def imported(source: str) -> set[str]:
+    """The packages outside the standard library that a program imports."""
+    nodes = list(ast.walk(ast.parse(source)))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_tutorial_says_what_to_install_for_all_that_it_imports(path: Path) -> None:
+    (line,) = re.findall(r"`pip install ([^`]+)`", " ".join(cells(path.read_text())[0][1].split()))
+    given = installed_by(*shlex.split(line))
+    homes = {**metadata.packages_distributions(), "crystalrl": ["crystalrl"]}
+    assert {
+        name for name in imported(path.read_text()) if not given & set(map(canonicalize_name, homes[name]))
+    } == set()
 
 
 def test_every_notebook_has_its_file() -> None:

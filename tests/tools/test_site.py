@@ -7,8 +7,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
+from html import unescape
 from pathlib import Path
 from types import ModuleType
+from urllib.parse import unquote
 
 import pytest
 import yaml
@@ -69,6 +71,33 @@ def test_notebooks_show_what_they_printed_and_drew(site: Path) -> None:
     page = (site / "tutorials/own-loop.html").read_text()
     assert "return on both tasks after each, crystal" in page
     assert "data:image/png;base64" in page
+
+
+def references(page: str) -> list[str]:
+    """What a page links to or shows from the site itself."""
+    found = re.findall(r'(?:href|src)="?([^"\s>]+)', page)
+    return [unescape(unquote(link)) for link in found if not re.match(r"(https?|data|mailto|javascript):", link)]
+
+
+def test_every_link_leads_to_a_page_and_a_heading(site: Path) -> None:
+    """Those of notebooks, too, which the strict build does not check. The page for errors 404 links to the root."""
+    pages = {page.resolve(): page.read_text() for page in site.rglob("*.html") if page.name != "404.html"}
+    anchors = {page: set(re.findall(r'\b(?:id|name)="?([^"\s>]+)', text)) for page, text in pages.items()}
+    broken = []
+    for page, text in pages.items():
+        for link in references(text):
+            target, _, anchor = link.partition("#")
+            place = (page.parent / target).resolve() if target else page
+            place = place / "index.html" if place.is_dir() else place
+            if not place.exists() or (anchor and anchor not in anchors.get(place, {anchor})):
+                broken.append(f"{page.relative_to(site)}: {link}")
+    assert broken == []
+
+
+def test_a_notebook_links_to_pages_and_can_be_downloaded(site: Path) -> None:
+    found = references((site / "tutorials/own-study.html").read_text())
+    assert {"../studies.html", "../tasks.html", "report.html", "own-study.ipynb"} <= set(found)
+    assert (site / "tutorials/own-study.ipynb").is_file()
 
 
 def test_the_reference_comes_from_the_docstrings(site: Path) -> None:

@@ -200,7 +200,10 @@ def run_command(words: Sequence[str], console: Console | None = None) -> None:
 
 def _dispatch(command: object, sections: Mapping[str, Any], console: Console) -> None:
     if any(sections.values()) and not isinstance(command, Run):
-        raise ValueError("settings such as --params.NAME belong to `crystalrl run`")
+        names = ", ".join(f"--{section}.{name}" for section, values in sections.items() for name in values)
+        raise ValueError(
+            f"options: wanted settings of a memory, method or agent only with `crystalrl run`, got {names}"
+        )
     match command:
         case Run(given, tasks, out, execution):
             own = _own_tasks(given, tasks) if tasks.name else {}

@@ -52,6 +52,7 @@ def unboxed(text: str) -> str:
 FORMS: tuple[tuple[str, str], ...] = (
     (r"Error parsing -*([\w.-]+): \1: (wanted .+?) Argument helptext:", r"\1: \2"),
     (r"Error parsing -*([\w.-]+): .*?(\S+) Argument helptext: -*\1(?:, -\w+)? (\S+)", r"\1: wanted \3, got \2"),
+    (r"Error parsing \S+: (.+?)(?: Argument helptext:| For full helptext|$)", r"\1"),
     (r"Missing value for argument '-*([\w.-]+)'", r"\1: wanted a value, got none"),
     (r"Missing from .+?: \S+ ([\w-]+) \(required\)", r"\1: wanted a value, got none"),
     (

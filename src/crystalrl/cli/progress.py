@@ -36,6 +36,7 @@ class ProgressDisplay:
     """One line per run: task, speed, time left, score so far and contents of each phase. A context manager.
 
     If the output is not a terminal, a line is printed every `pause` seconds, and the state of all runs at the end.
+    If no run had an event, as in a refused command, nothing is printed.
     """
 
     pause: ClassVar[float] = PAUSE
@@ -53,14 +54,19 @@ class ProgressDisplay:
         self._printed = time.monotonic()
 
     def __enter__(self) -> ProgressDisplay:
-        self.bars.start()
+        if self.bars.console.is_terminal:
+            self.bars.start()
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self.bars.stop()
+        for line in self.lines:
+            self.bars.update(line, visible=bool(self._started))
+        if self.bars.live.is_started:
+            self.bars.stop()
 
     def show(self, number: int, event: Event) -> None:
         """Show an event of the run with this number."""
+        self.bars.start()
         line = self.lines[number]
         self._started.setdefault(number, (time.monotonic(), event.done if isinstance(event, Step) else 0))
         if isinstance(event, Scored):

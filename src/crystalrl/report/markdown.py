@@ -53,7 +53,7 @@ def section(results: Results, folder: Path, costs: bool = False) -> str:
     if len(results.rows) > 1:
         parts += [text.comparison_table(results).markdown(), text.family(results) + "\n"]
     for title, grid in (
-        ("The paper’s numbers beside ours", text.paper_table(results)),
+        ("The paper’s numbers and ours", text.paper_table(results)),
         ("Each task right after learning it → at the end", text.task_table(results)),
         ("One setting at a time", text.sensitivity_table(results)),
         ("Task orders", text.order_table(results)),

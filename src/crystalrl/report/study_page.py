@@ -124,7 +124,7 @@ def _main(made: Page, results: Results, names: Mapping[str, str]) -> list[str]:
         made.figure(study_charts.average(results)),
         made.table(text.main_table(results), names),
         f'<p class="about">{escape(BEST)}</p>' + _glossary(results, text.SHORT),
-        "<h3>The paper’s numbers beside ours</h3>" + paper
+        "<h3>The paper’s numbers and ours</h3>" + paper
         if (paper := made.table(text.paper_table(results), names))
         else "",
         made.figure(study_charts.profiles(results)),

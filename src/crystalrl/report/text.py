@@ -92,7 +92,7 @@ def _middle(cell: Cell) -> str:
 
 
 def paper_table(results: Results) -> Grid:
-    """Numbers of a paper beside ours, of the rows and metrics for which the study names some."""
+    """Numbers of a paper next to ours, of the rows and metrics for which the study names some."""
     lines = []
     for row in results.rows:
         for metric, value in results.table.paper.get(row.name, {}).items():

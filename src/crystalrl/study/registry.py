@@ -135,11 +135,18 @@ def presets() -> dict[str, str]:
     }
 
 
+OWNERS: dict[str, tuple[str, Mapping[str, Kind]]] = {
+    "params": ("memory", MEMORIES),
+    "method_params": ("method", METHODS),
+    "agent_params": ("agent", AGENTS),
+}
+"""Section of a spec → the field that names what its settings belong to, and the entries that the field can name."""
+
+
 def kinds_of(spec: RunSpec) -> dict[str, Kind]:
     """The entry for each section of a spec."""
-    named = (("params", "memory", MEMORIES), ("method_params", "method", METHODS), ("agent_params", "agent", AGENTS))
     out: dict[str, Kind] = {}
-    for section, what, known in named:
+    for section, (what, known) in OWNERS.items():
         name = getattr(spec, what)
         if name not in known:
             raise ValueError(unknown(what, name, set(known)))
@@ -161,11 +168,11 @@ def check(spec: RunSpec) -> None:
         raise ValueError(
             unknown("preset", spec.preset, set(presets))
             if presets
-            else f"preset: {spec.memory} has none, got {spec.preset!r}"
+            else f"preset: wanted none, as {spec.memory} has no presets, got {spec.preset!r}"
         )
     for cell in spec.cells().values():
         for section, kind in kinds.items():
-            _check_settings(section, kind, cell.preset, getattr(cell, section))
+            _check_settings(section, kind, cell)
 
 
 def _check_boundaries(spec: RunSpec, method: MethodKind) -> None:
@@ -179,15 +186,15 @@ def _check_boundaries(spec: RunSpec, method: MethodKind) -> None:
             raise ValueError(f"{name}: wanted {only} for {spec.suite}, which has one order, got {getattr(spec, name)}")
 
 
-def _check_settings(section: str, kind: Kind, preset: str, given: Values) -> None:
+def _check_settings(section: str, kind: Kind, cell: RunSpec) -> None:
+    owner, given = getattr(cell, OWNERS[section][0]), getattr(cell, section)
     known = {f.name for f in fields(kind.params)}
     for name in given:
         if name not in known:
-            raise ValueError(
-                unknown(f"{section}.{name}", name, known) if known else f"{section}: there are none, got {name!r}"
-            )
+            none = f"{section}: wanted none, as {owner} has no settings, got {name!r}"
+            raise ValueError(unknown(f"{section}.{name}", name, known) if known else none)
     try:
-        kind.settings(preset, given)
+        kind.settings(cell.preset, given)
     except ValueError as error:
         raise ValueError(f"{section}.{error}") from error
     except TypeError as error:

@@ -29,7 +29,7 @@ class Thresholds:
     def __post_init__(self) -> None:
         low, high = float(unit("tau_L", self.tau_L)), float(unit("tau_C", self.tau_C))
         if not 0 < low < high < 1:
-            raise ValueError(f"thresholds must satisfy 0 < tau_L < tau_C < 1, got {low:g} and {high:g}")
+            raise ValueError(f"tau_L, tau_C: wanted 0 < tau_L < tau_C < 1, got {low:g} and {high:g}")
         if not 0 <= self.band < high - low:
             raise ValueError(f"band: wanted a number in [0, tau_C − tau_L), got {self.band:g}")
 
@@ -109,12 +109,12 @@ class Requirements:
             if getattr(self, name) is not None and not float(non_negative(name, getattr(self, name))) > 0:
                 raise ValueError(f"{name}: wanted a number > 0, got 0")
         if self.capacity <= self.arrivals:
-            raise ValueError(f"capacity must exceed inflow × episode = {self.arrivals:g}, got {self.capacity}")
+            raise ValueError(f"capacity: wanted more than inflow × episode = {self.arrivals:g}, got {self.capacity}")
         least = self.capacity / self.inflow
         if self.lifetime + self.waiting <= least:
             raise ValueError(
-                f"lifetime + maturity must exceed {least:g} steps (capacity / inflow: every experience would have to "
-                f"crystallize), got {self.lifetime + self.waiting:g}"
+                f"lifetime + maturity: wanted more than {least:g} steps (capacity / inflow; with fewer, every "
+                f"experience would have to crystallize), got {self.lifetime + self.waiting:g}"
             )
         if self.waiting < self.episode:
             raise ValueError(f"maturity: wanted at least one episode of {self.episode:g} steps, got {self.waiting:g}")

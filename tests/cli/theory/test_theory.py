@@ -14,11 +14,11 @@ from tests.cli.theory.command import run
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("--lifetime", "10"), "lifetime + maturity must exceed 100000 steps"),
-        (("--tau-L", "0.8"), "0 < tau_L < tau_C < 1, got 0.8 and 0.7"),
+        (("--lifetime", "10"), "lifetime + maturity: wanted more than 100000 steps"),
+        (("--tau-L", "0.8"), "tau_L, tau_C: wanted 0 < tau_L < tau_C < 1, got 0.8 and 0.7"),
         (("--tasks", "0"), "tasks: wanted a number > 0, got 0"),
-        (("--capacity", "50000"), "preset: got options of another preset than anchored"),
-        (("--preset", "paper", "--tasks", "3"), "preset: got options of another preset than paper"),
+        (("--capacity", "50000"), "options: wanted those of the preset anchored, got some of another"),
+        (("--preset", "paper", "--tasks", "3"), "options: wanted those of the preset paper, got some of another"),
     ],
 )
 def test_requirements_that_cannot_be_met_are_refused_by_the_command_line(

@@ -29,12 +29,13 @@ def show(options: Show, console: Console) -> None:
     from crystalrl.cli.theory import terminal
     from crystalrl.report import theory_figures
 
-    thresholds = options.thresholds  # validated before anything is printed
-    console.print(terminal.summary(options))
-    console.print(terminal.path_plot(options))
-    console.print(options.words, highlight=False, soft_wrap=True)
+    summary, path, words = terminal.summary(options), terminal.path_plot(options), options.words
+    if options.plot is not None:  # all options are checked before anything is printed
+        theory_figures.draw_law(options.law, options.c0, options.thresholds, options.end, options.plot)
+    console.print(summary)
+    console.print(path)
+    console.print(words, highlight=False, soft_wrap=True)
     if options.plot is not None:
-        theory_figures.draw_law(options.law, options.c0, thresholds, options.end, options.plot)
         console.print(f"wrote {options.plot}")
 
 

@@ -105,7 +105,9 @@ class DesignMemory:
     def __post_init__(self) -> None:
         other = self.needs != Tasks() if self.preset == "paper" else self.paper != Requirements()
         if other:
-            raise ValueError(f"preset: got options of another preset than {self.preset}; see --help")
+            raise ValueError(
+                f"options: wanted those of the preset {self.preset}, got some of another (--help lists them)"
+            )
 
 
 @dataclass(frozen=True)
