@@ -109,12 +109,12 @@ def _section(made: Page, number: int, each: Source, place: Path) -> str:
 
 
 def _overview(results: Results) -> list[str]:
-    spec, count = results.rows[0].spec, len(results.tasks)
-    again = "" if len(set(results.tasks)) == count else "; the last ones redefine earlier tasks"
+    spec, count = results.rows[0].spec, len(set(results.tasks))
+    again = f", then {redefined} of them redefined" if (redefined := len(results.tasks) - count) else ""
     room = f"{spec.budget_mb:g} MB" if spec.budget_mb else f"{spec.capacity:,} experiences"
     own = results.rows[0].stage_steps
     steps = " to ".join(f"{each:,}" for each in dict.fromkeys((min(own), max(own))))
-    setup = f"{count} tasks in sequence, {steps} steps each{again}. The memory holds {room}. "
+    setup = f"{text.sequence(count)}{again}, {steps} steps each. The memory holds {room}. "
     said = f'<p class="seen">{escape(text.headline(results))}</p>'
     return [f"<p>{escape(setup + results.suite_note)}</p>", said]
 
