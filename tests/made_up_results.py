@@ -47,7 +47,7 @@ def write_results(folder: Path) -> Path:
 
 
 def write_redefined(folder: Path) -> Path:
-    """Two rows with random scores on four tasks, of which the first two are then redefined; the second has two orders."""
+    """Random scores of two rows on four tasks, of which two are then redefined; the second row has two orders."""
     rows = {"VR": RunSpec("nav-4-redefined", seeds=(0, 1)), "PER": RunSpec("nav-4-redefined", seeds=(0, 1), orders=2)}
     cells, random = np.array(["VR", "PER order=0", "PER order=1"]), np.random.default_rng(0)
     cell, seed, after, task = (at.ravel() for at in np.indices((3, 2, 7, 6)))

@@ -182,6 +182,22 @@ def test_nothing_is_wider_than_the_window(chromium: Any, report: Path, width: in
         assert max(widths) <= width
 
 
+def test_long_headings_wrap_so_that_a_phone_shows_numbers(chromium: Any, tmp_path: Path) -> None:
+    made, path, long = Page(), tmp_path / "page.html", "Ten tasks, then two of them redefined; 1,000 slots"
+    drawn = made.figure(study_charts.average(load_results(write_results(tmp_path / "out"))))
+    path.write_text(made.document("page", [drawn, made.table(Grid(["AP of", long], [["a", ".910 [.900, .920]"]]))]))
+    with opened(chromium, path, width=390) as page:
+        assert page.locator("td").last.evaluate("one => one.getBoundingClientRect().right") <= 390
+
+
+def test_a_matrix_shows_its_scale_and_the_name_of_a_chosen_panel(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        chart = figure(page, "The learning matrix")
+        assert chart.locator(".scale").inner_text().split() == ["0", "1"]
+        chart.locator("[data-panel]").select_option("anchored")
+        assert chart.locator(".plot .quiet").all_inner_texts() == ["anchored"]  # on paper, the choice is not shown
+
+
 def test_on_paper_all_charts_are_drawn_and_no_tools(chromium: Any, report: Path) -> None:
     with opened(chromium, report) as page:
         page.emulate_media(media="print")

@@ -21,11 +21,17 @@ BAND = "Shaded: 95 % intervals over seeds."
 
 def average(results: Results, metric: str = "AP") -> Chart:
     """Mean and 95 % interval of every row."""
-    known = [row for row in results.rows if np.isfinite(row.chosen.metrics[metric]).all()]
+    return averages({"": results}, metric)
+
+
+def averages(studies: Mapping[str, Results], metric: str = "AP") -> Chart:
+    """Mean and 95 % interval of every row of studies, by their titles."""
     parts = []
-    for row in known:
-        s = summarise(row.chosen.metrics[metric])
-        parts.append({"row": row.chosen.name, "value": s.mean, "low": s.low, "high": s.high})
+    for title, results in studies.items():
+        for row in results.rows:
+            if len(values := row.chosen.metrics[metric]) and np.isfinite(values).all():
+                s = summarise(values)
+                parts.append({"panel": title, "row": row.chosen.name, "value": s.mean, "low": s.low, "high": s.high})
     about = "Mean final score on all tasks, with 95 % intervals over seeds."
     data = columns("intervals", parts)
     low, top = min([0.0, *data["low"].astype(float)]), max([1.0, *data["high"].astype(float)])

@@ -36,7 +36,7 @@ def average_performance(R: Matrix, tasks: Sequence[int], after: int | None = Non
 
 
 def course(R: Matrix, tasks: Sequence[int]) -> Matrix:
-    """float64[n, S]: after each stage, the mean score on the tasks learnt so far, each in its definition at that time."""
+    """float64[n, S]: mean score on the tasks learnt so far after each stage, each in its definition at that time."""
     means = [R[:, k, current_stages(tasks[:k], k)].mean(axis=1) for k in range(1, len(tasks) + 1)]
     return np.stack(means, axis=1)
 

@@ -49,8 +49,10 @@ class Partial:
         return list(dict.fromkeys(begun))[: self.stage]
 
     def so_far(self, cell: str) -> NDArray[np.float64]:
-        """float64[n, stage]: mean score of each seed on the tasks learnt so far, after each task, each in its definition
-        at that time."""
+        """float64[n, stage]: mean score of each seed on the tasks learnt so far, after each task.
+
+        A redefined task counts in its definition at that time.
+        """
         scores, learnt = self.tables.get("scores", {}), self.learnt(cell)
         if not scores:
             return np.empty((0, 0))
