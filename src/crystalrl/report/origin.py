@@ -94,7 +94,7 @@ def cost_table(results: Results, folder: Path) -> Grid:
 
 def _time(run: Mapping[str, Any]) -> tuple[float, float]:
     """Environment steps of a learner, and its part of the time of its run."""
-    return float(run["steps"]), float(run["seconds"]) / run["learners"]
+    return float(run["steps"] or 0), float(run["seconds"] or 0) / run["learners"]
 
 
 def _megabytes(memory: Mapping[str, Any], row: Row) -> str:

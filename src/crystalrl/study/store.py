@@ -52,8 +52,8 @@ class Store:
             self._refuse_other_files()
             self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(path, spec.encode())
-        elif path.read_text() != spec:
-            differ = ", ".join(_differences(read_toml(path), tomllib.loads(spec)))
+        elif path.read_text() != spec and (others := _differences(read_toml(path), tomllib.loads(spec))):
+            differ = ", ".join(others)
             raise ValueError(
                 f"out: wanted results of this spec, got those of another in {self.folder}: {differ} differ; choose "
                 f"another folder with --out, continue the other spec with `crystalrl resume {self.folder}`, or delete "
