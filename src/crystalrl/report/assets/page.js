@@ -391,6 +391,7 @@
     const gone = spec.options.panels === "rows" ? hidden(figure) : new Set();
     const left = all.filter((p) => !gone.has(p)), select = figure.querySelector("[data-panel]");
     if (!select || select.value === "all") return left;
+    if (left.length && gone.has(select.value)) select.value = left[0];
     return left.filter((p) => p === select.value);
   }
   function tools(spec, figure) {
