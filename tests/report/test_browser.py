@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,7 @@ from crystalrl.study.analysis import load_results
 from crystalrl.study.inspection import inspect_memory, inspect_run
 from tests.cli.test_live import served
 from tests.made_up_results import write_results
-from tests.report.browser import browser, opened, scrolled
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with browser() as one:
-        yield one
+from tests.report.browser import opened, scrolled
 
 
 @pytest.fixture(scope="module")

@@ -33,9 +33,11 @@ def averages(studies: Mapping[str, Results], metric: str = "AP") -> Chart:
                 s = summarise(values)
                 parts.append({"panel": title, "row": row.chosen.name, "value": s.mean, "low": s.low, "high": s.high})
     about = "Mean final score on all tasks, with 95 % intervals over seeds."
-    data = columns("intervals", parts)
+    data, label = columns("intervals", parts), "mean final score"
     low, top = min([0.0, *data["low"].astype(float)]), max([1.0, *data["high"].astype(float)])
-    return Chart("average", "Mean final score", about, "intervals", data, x="mean final score", limits=(low, top))
+    limits = (low, top) if len(studies) == 1 else None  # scores of several studies may have several units
+    options = {"unit": True}
+    return Chart("average", "Mean final score", about, "intervals", data, x=label, limits=limits, options=options)
 
 
 def tasks_over_time(results: Results) -> Chart:

@@ -28,6 +28,8 @@ BEST = (
     "least ten seeds and p < .05 in all these tests after Holm’s correction. The interquartile mean is not tested."
 )
 
+FEW = 3
+"""Studies whose titles the title of their page names."""
 CHANGED = '<p class="about">A + after a commit: the source had changes that were not committed.</p>'
 
 
@@ -68,7 +70,8 @@ def write_page(sources: Sequence[Source], path: Path) -> Path:
 
 def page(sources: Sequence[Source], place: Path, live: str = "") -> str:
     """The whole page. place: its folder, for links to the data; live: see `Page.document`."""
-    made, title = Page(), " · ".join(dict.fromkeys(each.title for each in sources))
+    made, different = Page(), list(dict.fromkeys(each.title for each in sources))
+    title = " · ".join(different) if len(different) <= FEW else f"{len(sources)} studies"
     body, named = [f"<h1>{escape(title)}</h1>"], titles(sources)
     if len(sources) > 1:
         links = "".join(f'<a href="#study-{n}">{escape(each)}</a>' for n, each in enumerate(named))

@@ -244,7 +244,7 @@
     const gone = hidden(figure), V = column(spec, "value"), L = column(spec, "low"), H = column(spec, "high");
     const rows = column(spec, "row"), panels = column(spec, "panel");
     const at = rows.map((_, i) => i).filter((i) => panels[i] === panel && !gone.has(rows[i]));
-    const xs = spec.limits || extent([...at.flatMap((i) => [V[i], L[i], H[i]]), ...(spec.options.zero ? [0] : [])], 0.1);
+    const xs = spec.limits || extent([...at.flatMap((i) => [V[i], L[i], H[i]]), ...(spec.options.zero ? [0] : []), ...(spec.options.unit ? [0, 1] : [])], 0.1);
     const [sx] = frame(svg, box, spec, xs, [0, 1], true);
     const step = (box.bottom - box.top) / Math.max(at.length, 1), sy = (n) => box.top + step * (n + (box.stacked ? 0.72 : 0.5));
     if (spec.options.zero) el("line", { x1: sx(0), x2: sx(0), y1: box.top, y2: box.bottom, stroke: "var(--fg)" }, svg);
@@ -399,7 +399,7 @@
     const panels = spec.kind === "points" ? [""] : distinct(column(spec, "panel"));
     if (panels.length > 1) {
       const label = html("label", {}, bar, "show "), select = html("select", { "data-panel": "" }, label);
-      if (panels.length <= FEW) html("option", { value: "all" }, select, "all");
+      if (panels.length <= FEW || spec.kind === "intervals") html("option", { value: "all" }, select, "all");
       for (const p of panels) html("option", { value: p }, select, p);
       select.onchange = () => draw(figure);
     }
