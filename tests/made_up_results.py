@@ -46,6 +46,20 @@ def write_results(folder: Path) -> Path:
     return folder
 
 
+def write_redefined(folder: Path) -> Path:
+    """Random scores of two rows on four tasks, of which two are then redefined; the second row has two orders."""
+    rows = {"VR": RunSpec("nav-4-redefined", seeds=(0, 1)), "PER": RunSpec("nav-4-redefined", seeds=(0, 1), orders=2)}
+    cells, random = np.array(["VR", "PER order=0", "PER order=1"]), np.random.default_rng(0)
+    cell, seed, after, task = (at.ravel() for at in np.indices((3, 2, 7, 6)))
+    lane = {"cell": cells[cell], "method": np.where(cell > 0, "PER", "VR"), "seed": seed}
+    scores = {**lane, "after": after, "task": task, "score": random.random(cell.size)}
+    curves = {**lane, "task": task, "step": np.full(cell.size, 12_000), "score": scores["score"]}
+    memory = {**lane, "task": task, "step": 0 * seed, "nbytes": 1e6 + 0 * seed}
+    store = Store(folder, Table("", rows).to_toml())
+    store.write("made", {"scores": scores, "curves": curves, "memory": memory}, "cpu")
+    return folder
+
+
 def columns(score: float, seed: int, cell: str = "κ = 1") -> dict[str, dict[str, list[Any]]]:
     """Two rows of each table."""
     one = {"s": cell, "i": 3, "f": score}

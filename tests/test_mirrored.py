@@ -33,6 +33,7 @@ CROSSING = {
     "suites/test_published.py": "published benchmarks whose environments fail, and runs that are killed",
     "study/test_learning.py": "runs of every design learn a task, and forget as expected",
     "study/test_baselines.py": "the rows of the study of baselines run, with equal numbers of trials",
+    "report/test_side_by_side.py": "several studies on one page, in Chromium",
     "report/test_browser.py": "pages in a real browser",
     "test_benchmarks.py": "the scripts in benchmarks/",
     "test_blocks.py": "the code in README and docs",

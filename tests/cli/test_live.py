@@ -55,7 +55,7 @@ def test_the_page_changes_while_a_run_proceeds_and_is_told_so(tmp_path: Path) ->
     assert 'data-live="/events"' in pages[0]
     learnt = [re.findall(r"<td>crystal</td><td>2</td><td>(\d)</td><td>[^<]*</td><td>\d+ s ago", page) for page in pages]
     assert learnt == [["0"], ["1"], ["2"], []]  # finally it is a result, no longer running
-    assert "After 2 tasks, crystal scores" in pages[-1]
+    assert "After 2 tasks in sequence, crystal scores" in pages[-1]
 
 
 def test_only_this_machine_is_served_under_its_own_name(tmp_path: Path) -> None:

@@ -29,6 +29,15 @@ def test_a_report_in_another_format(form: str, name: str, tmp_path: Path, capsys
     assert (tmp_path / "mine" / name).exists()
 
 
+@pytest.mark.parametrize("form", ["html", "md", "tex"])
+def test_several_studies_make_one_file(form: str, tmp_path: Path) -> None:
+    folders = [write_results(tmp_path / "all" / name) for name in ("one", "two")]
+    out = tmp_path / f"both.{form}"
+    cli.main(["report", *map(str, folders), "--format", form, "-o", str(out)])
+    assert out.read_text().count("@software{") == {"html": 2, "md": 2, "tex": 0}[form]
+    assert out.read_text().count("Cohen’s d" if form != "tex" else "Cohen's d") >= 2
+
+
 def test_a_report_can_also_draw_its_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, path = write_results(tmp_path / "out"), tmp_path / "figures" / "rows.svg"
     cli.main(["report", str(folder), "--figure", str(path)])

@@ -1,11 +1,14 @@
 """Results for all reports."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.inspected_run import write_run
 from tests.made_up_results import write_results
+from tests.report.browser import browser
 
 
 @pytest.fixture
@@ -18,3 +21,10 @@ def folder(tmp_path: Path) -> Path:
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A results folder of a real, tiny run with a crystal memory and a prioritized one."""
     return write_run(tmp_path_factory.mktemp("ran") / "out")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """A browser; the test is skipped where there is none."""
+    with browser() as one:
+        yield one

@@ -38,6 +38,9 @@ def test_a_map_shows_the_contents_at_the_end_and_says_what_is_missing(one: Inspe
         np.testing.assert_array_equal(chart.data["c"], held["c"])
         assert set(chart.colours) < set(chart.data)
         assert "Silhouette" in chart.about
+        falls = maps.drifts(one.params, held) < 0
+        assert ((chart.data["melting"] == "c falls") == falls).all()
+        assert f"those whose c falls melt: {falls.sum()} of these." in chart.about
 
 
 def test_without_scikit_learn_there_is_still_a_map(one: Inspected, monkeypatch: pytest.MonkeyPatch) -> None:

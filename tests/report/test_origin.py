@@ -7,6 +7,8 @@ from crystalrl.report import origin
 from crystalrl.study.analysis import load_results
 from crystalrl.study.plan import plan
 from crystalrl.study.provenance import write_run
+from crystalrl.study.store import Store
+from tests.made_up_results import columns
 
 
 def test_settings_that_differ_are_a_table_and_the_rest_is_shared(folder: Path) -> None:
@@ -39,5 +41,8 @@ def test_time_is_that_of_the_noted_runs_shared_among_their_learners(folder: Path
     line = origin.cost_table(results, folder).lines[0]
     assert line == ["anchored", "2.000", "12.0", f"{12e6 / (3 * group.steps):,.1f}", "3"]
     assert origin.versions(folder)["date"][:2] == "20"
+    assert "recorded for" not in origin.versions(folder)
+    Store(folder, (folder / "spec.toml").read_text()).write("other", columns(0.5, seed=2000), "cpu")
+    assert origin.versions(folder)["recorded for"] == "1 of 2 runs: commit, machine, date"
     noted = json.loads((folder / "runs" / f"{group.key}.json").read_text())
     assert f"version = {{{noted['crystalrl']}}}" in origin.bibtex(origin.versions(folder))

@@ -9,6 +9,7 @@ from crystalrl import results as stored
 from crystalrl.report import study_charts
 from crystalrl.study.analysis import load_results
 from crystalrl.study.stats import improvement, summarise, welch_interval
+from tests.made_up_results import write_redefined
 
 
 @pytest.fixture
@@ -102,3 +103,17 @@ def test_profiles_and_curves_have_a_line_for_every_row(folder: Path) -> None:
     np.testing.assert_allclose(
         course[(course["row"] == "anchored") & (course["seed"] == 2)]["y"].astype(float), [1.0, 0.92], atol=1e-6
     )
+
+
+def test_a_redefined_task_counts_in_its_latest_definition_and_is_named(tmp_path: Path) -> None:
+    results = load_results(write_redefined(tmp_path / "out"))
+    course = study_charts.course(results).frame()
+    for row in results.rows:
+        mine = course[(course["row"] == row.name) & (course["seed"] < 0)]["y"]
+        assert mine.iloc[-1] == pytest.approx(row.chosen.metrics["AP"].mean())
+        assert mine.iloc[3] == pytest.approx(row.chosen.metrics["before"].mean())
+    forgetting = study_charts.forgetting_by_task(results).frame()
+    assert forgetting[forgetting["row"] == "VR"]["x"].tolist() == [3, 4, 5]  # the valid stages, from left to right
+    assert forgetting[forgetting["row"] == "PER"]["x"].tolist() == [5]  # valid in both orders
+    panels = study_charts.tasks_over_time(results).frame().query("row == 'VR'")["panel"]
+    assert list(dict.fromkeys(panels))[3:] == ["task 4", "task 5: task 1 redefined", "task 6: task 2 redefined"]

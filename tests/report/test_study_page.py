@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 
 from crystalrl import results as stored
 from crystalrl.report import text
-from crystalrl.report.study_page import side_by_side, source, write_report
+from crystalrl.report.study_page import side_by_side, source, titles, write_report
 from crystalrl.study.analysis import load_results
 from crystalrl.study.store import TABLES, Store
 from crystalrl.study.table_files import packed, write_part
@@ -27,14 +27,21 @@ def written(folder: Path) -> str:
 
 def charts(page: str) -> dict[str, dict[str, Any]]:
     """The data of every chart in a page, decoded."""
+    return {chart["name"]: chart for chart in charts_in(page)}
+
+
+def charts_in(page: str) -> list[dict[str, Any]]:
+    """The name and the data of all charts, in order."""
     (inside,) = re.findall(r'<script type="application/json" class="charts">(.*?)</script>', page, re.DOTALL)
-    return {
-        spec["name"]: {
-            name: raw if isinstance(raw, list) else [raw["words"][at] for at in raw["at"]]
-            for name, raw in spec["data"].items()
-        }
+    return [
+        {"name": spec["name"], **{name: decoded(raw) for name, raw in spec["data"].items()}}
         for spec in json.loads(inside)
-    }
+    ]
+
+
+def decoded(raw: Any) -> list[Any]:
+    """A column of a chart in a page."""
+    return raw if isinstance(raw, list) else [raw["words"][at] for at in raw["at"]]
 
 
 def lines(page: str) -> list[list[str]]:
@@ -180,9 +187,16 @@ def test_the_numbers_of_a_paper_stand_beside_ours(folder: Path) -> None:
 
 def test_several_studies_are_side_by_side(folder: Path, tmp_path: Path) -> None:
     other = write_results(tmp_path / "other")
-    grid = side_by_side([source(folder), source(other)])
+    names = titles([source(folder), source(other)])
+    assert names == ["Made <up> (out)", "Made <up> (other)"]  # both have the same title
+    grid = side_by_side({name: load_results(path) for name, path in zip(names, (folder, other), strict=True)})
     assert grid.lines[0] == ["anchored", ".910 [.900, .920]", ".910 [.900, .920]"]
     page = write_report([folder, other], tmp_path / "both.html").read_text()
+    together, *_ = charts_in(page)
+    assert together["panel"] == [names[0]] * 2 + [names[1]] * 2
+    assert together["value"] == pytest.approx([0.91, 0.41] * 2)
+    for name in names:
+        assert page.count(escape(name)) >= 3  # the link, the table, the heading
     assert page.count("data-study=") == 2
     assert 'href="other/spec.toml"' in page
     assert grid.lines[0] in lines(page)

@@ -67,6 +67,7 @@ def test_the_headline_says_whether_the_lead_may_be_due_to_chance(folder: Path) -
     assert said.endswith("(+0.600 [+0.517, +0.683], Welch’s test, Holm p < .0001, 12 seeds).")
     assert "anchored scores 0.75 [0.69, 0.81] on average over all tasks. " in said
     assert "may be due to chance" in text.headline(with_seeds(results, {"anchored": 0.01 + noise, "EWC": noise}))
+    assert "After one task, anchored scores 0.75 [0.69, 0.81]. " in text.headline(replace(clear, tasks=(0,)))
 
 
 def test_with_few_seeds_the_headline_says_so_and_claims_nothing(folder: Path) -> None:

@@ -131,5 +131,5 @@ def test_a_user_defined_task_that_comes_again_counts_once_and_has_points_at_its_
     assert row.chosen.curve[0].tolist() == [[1.25, 1.5], [2.25, 2.5], [3.25, 3.5]]
     assert row.stage_steps == (480, 240, 480)
     page = write_report([tmp_path], tmp_path / "report.html").read_text()
-    assert "3 tasks in sequence, 240 to 480 steps each; the last ones redefine earlier tasks" in page
+    assert "2 tasks in sequence, then 1 of them redefined, 240 to 480 steps each" in page
     assert "cart (return from 20 to 500), car (return from -200 to -110)" in page

@@ -22,6 +22,12 @@ def test_every_built_in_study_is_unchanged_by_writing_and_reading_it() -> None:
             assert again.rows == table.rows
 
 
+def test_rows_may_have_any_name() -> None:
+    for name in ("κ = 1", "𝕏 \U0001f600", 'a "b" \\ c', "d\ne", ""):
+        table = Table("Any", {name: RunSpec("nav-2")})
+        assert list(table_from(tomllib.loads(table.to_toml())).rows) == [name]
+
+
 def test_a_table_refuses_unfair_or_ambiguous_definitions() -> None:
     row = {"suite": "nav-2", "seeds": "0:4"}
     with pytest.raises(ValueError, match=r"^tuning_seeds: wanted seeds that are not reported"):

@@ -81,3 +81,10 @@ def test_a_missing_package_or_an_unknown_logger_is_named(
         open_logger(name, tmp_path)
     with pytest.raises(ValueError, match=r"^sink: .*did you mean 'wandb'"):
         open_logger("wandbb", tmp_path)
+
+
+def test_a_redefined_task_counts_in_its_latest_definition() -> None:
+    (group,) = plan({"VR": RunSpec("nav-2-redefined", seeds=(0,))})
+    score = torch.tensor([[0.1, 0.5, 0.9, 0.0]], dtype=torch.float64)
+    values, _ = scalars(group, Scored(3, score))
+    assert values == {"VR/score on the tasks so far": (0.5 + 0.9) / 2}

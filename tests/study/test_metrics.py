@@ -25,6 +25,11 @@ def test_a_redefined_task_counts_in_its_last_definition() -> None:
     assert metrics.adaptation(AGAIN, REDEFINED) == pytest.approx([0.7])
 
 
+def test_the_course_counts_every_task_so_far_in_its_latest_definition() -> None:
+    assert metrics.course(THREE, TASKS)[0] == pytest.approx([1.0, (0.6 + 0.9) / 2, (0.5 + 0.7 + 0.8) / 3])
+    assert metrics.course(AGAIN, REDEFINED)[0] == pytest.approx([1.0, (0.8 + 0.9) / 2, (0.7 + 0.6) / 2])
+
+
 def test_backward_transfer_compares_the_end_with_the_score_right_after_learning() -> None:
     assert metrics.backward_transfer(THREE, TASKS) == pytest.approx([((0.5 - 1.0) + (0.7 - 0.9)) / 2])
     assert metrics.backward_transfer(AGAIN, REDEFINED) == pytest.approx([0.6 - 0.9])

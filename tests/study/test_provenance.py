@@ -32,7 +32,10 @@ def test_a_note_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "a.json").write_text("{broken")
     (tmp_path / "runs" / "b.json").write_text("[1]")
-    (tmp_path / "runs" / "c.json").write_text(json.dumps({"lanes": [["cell", "row", 1]]}))
+    lanes = [["cell", "row", 1]]
+    for k, other in enumerate(({}, {"lanes": 3}, {"lanes": [[1]]}, {"lanes": lanes, "seconds": "soon"})):
+        (tmp_path / "runs" / f"other-{k}.json").write_text(json.dumps(other))
+    (tmp_path / "runs" / "c.json").write_text(json.dumps({"lanes": lanes}))
     (line,) = read_runs(tmp_path)
     assert line["cell"] == "cell"
     assert line["seconds"] == ""

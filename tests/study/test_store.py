@@ -137,6 +137,12 @@ def test_a_write_that_fails_anywhere_leaves_no_stored_run(
     assert [len(read(tmp_path / "out", table)["seed"]) for table in TABLES] == [2, 2, 2]
 
 
+def test_the_same_spec_may_be_written_otherwise(tmp_path: Path) -> None:
+    """Earlier versions escaped letters of names that are not ASCII."""
+    Store(tmp_path, '[rows."\\u03ba"]\n')
+    assert not Store(tmp_path, '[rows."κ"]\n').new
+
+
 def test_a_folder_of_another_spec_is_refused_and_the_differences_are_named(tmp_path: Path) -> None:
     Store(tmp_path, TABLE.to_toml())
     other = Table("", {**TABLE.rows, "PER": RunSpec(memory="prioritized", **{**SMALL, "steps": 320})})

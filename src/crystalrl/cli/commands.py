@@ -100,7 +100,7 @@ class Tune:
 class Shown:
     """What to write: options of the commands that show results."""
 
-    out: Path = Path("")
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("")
     """File to write, or folder for csv, png and svg; empty: in the folder of results."""
     format: Format = "html"
     """html: a page; md, tex: tables; csv: data of all charts and tables; png, svg: all charts."""

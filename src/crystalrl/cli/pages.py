@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from crystalrl.cli.live import serve
 from crystalrl.report import markdown, static
-from crystalrl.report.export import Format, export
+from crystalrl.report.export import Format, export, write_document
 from crystalrl.report.study_charts import average
 from crystalrl.report.study_page import Source, page, source, write_page
 from crystalrl.report.terminal import print_results
@@ -70,9 +70,14 @@ def show_report(folders: Sequence[Path], console: Console, wanted: Wanted | None
         for path in paths:
             console.print(f"Full report: {path}", highlight=False)
         return
-    for one in sources:
-        if one.results is not None:
-            _export(one, wanted, _target(one.folder, form, out, len(sources) > 1), console)
+    studies = [(one.results, one.folder) for one in sources if one.results is not None]
+    if out is not None and form in ("md", "tex"):
+        console.print(f"Written: {write_document(studies, form, out)}", highlight=False)
+        return
+    for results, folder in studies:
+        written = export(results, folder, form, target := _target(folder, form, out, len(sources) > 1), wanted.charts)
+        what = written[0] if len(written) == 1 else f"{len(written)} files in {target}"
+        console.print(f"Written: {what}", highlight=False)
 
 
 def together(folders: Sequence[Path]) -> Path:
@@ -97,13 +102,6 @@ def _target(folder: Path, form: Format, out: Path | None, several: bool) -> Path
     if out is None:
         return folder / (f"report.{form}" if form in ("md", "tex") else f"report-{form}")
     return out / folder.name if several else out
-
-
-def _export(one: Source, wanted: Wanted, target: Path, console: Console) -> None:
-    assert one.results is not None
-    written = export(one.results, one.folder, wanted.form, target, wanted.charts)
-    what = written[0] if len(written) == 1 else f"{len(written)} files in {target}"
-    console.print(f"Written: {what}", highlight=False)
 
 
 def draw_figure(folder: Path, path: Path, console: Console) -> None:

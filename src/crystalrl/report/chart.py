@@ -61,7 +61,7 @@ class Chart:
     colours: tuple[str, ...] = ()
     """Columns that points may be coloured by."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """More for the script: `own` (rows have their own colours, not those of the study), `frames`."""
+    """More for the script, such as `own`: rows have their own colours, not those of the study."""
 
     def __post_init__(self) -> None:
         missing = [name for name in COLUMNS[self.kind] if name not in self.data]

@@ -58,11 +58,17 @@ def export(results: Results, folder: Path, form: Format, out: Path, names: Seque
     names: only these charts, and no tables.
     """
     if form in ("md", "tex"):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(_document(results, folder, form == "tex"), encoding="utf-8")
-        return [out]
+        return [write_document([(results, folder)], form, out)]
     drawn = export_charts(chosen(charts(results), names), form, out)
     return drawn + (_csv_tables(tables(results, folder), out) if form == "csv" and not names else [])
+
+
+def write_document(studies: Sequence[tuple[Results, Path]], form: Format, out: Path) -> Path:
+    """Write the tables of studies, given with their folders, to one file of markdown or LaTeX."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    text = "\n".join(_document(results, folder, form == "tex") for results, folder in studies)
+    out.write_text(text, encoding="utf-8")
+    return out
 
 
 def chosen(given: Sequence[Chart], names: Sequence[str]) -> list[Chart]:

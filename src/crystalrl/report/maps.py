@@ -26,7 +26,7 @@ MOST = 2000
 """Experiences on a map: t-SNE and UMAP take seconds for this many."""
 FRAMES = 300
 """Experiences on a map whose observation can be seen as a frame; every further one would make the page larger."""
-COLOURS = ("phase", "task", "c", "interference", "change of c", "utility", "TD error", "reward", "age")
+COLOURS = ("phase", "task", "c", "interference", "change of c", "melting", "utility", "TD error", "reward", "age")
 AXES = {"PCA": "principal component", "t-SNE": "t-SNE", "UMAP": "UMAP"}
 """What the axes of each map are called, before their number. Only PCA has a unit: standard deviations."""
 Columns = Mapping[str, NDArray[Any]]
@@ -96,6 +96,7 @@ def maps(one: Inspected, quick: bool = False) -> tuple[list[Chart], list[str]]:
 
 def _map(one: Inspected, held: Columns, at: NDArray[np.int64], method: str, places: NDArray[np.float64]) -> Chart:
     now = float(held["step"].max()) if "step" in held else float(held["number"].max()) + 1
+    change = drifts(one.params, held)
     data = {
         "x": places[:, 0],
         "y": places[:, 1],
@@ -104,7 +105,8 @@ def _map(one: Inspected, held: Columns, at: NDArray[np.int64], method: str, plac
         "task": np.array([f"task {int(task) + 1}" for task in held["arrived"]], object),
         "c": held["c"],
         "interference": held["interference"],
-        "change of c": drifts(one.params, held),
+        "change of c": change,
+        "melting": np.where(change < 0, "c falls", "c does not fall").astype(object),
         "utility": held["utility"],
         "TD error": held["error"],
         "reward": held["reward"],
@@ -116,8 +118,8 @@ def _map(one: Inspected, held: Columns, at: NDArray[np.int64], method: str, plac
     part = "" if len(at) >= one.stored else f"{len(at):,} of {one.stored:,} experiences, evenly spaced over the slots. "
     about = (
         f"{part}Similar observations lie close together. {silhouettes(places, data)}Contradicted experiences have a "
-        "high interference; where the change of c is negative, they melt. Click a point, or press Enter, to see the "
-        "experience."
+        f"high interference; those whose c falls melt: {int((change < 0).sum()):,} of these. Click a point, or press "
+        "Enter, to see the experience."
     )
     options = {} if one.frames is None else {"frames": pictures(one.frames[at])}
     name = f"map-{method.lower().replace('-', '')}"

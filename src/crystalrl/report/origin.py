@@ -15,6 +15,7 @@ from crystalrl.report.text import Grid, number
 from crystalrl.study.analysis import Results, Row
 from crystalrl.study.provenance import read_runs
 from crystalrl.study.spec import SECTIONS
+from crystalrl.study.store import stored_parts
 
 MISSING = "not recorded"
 RECORDED = {"commit": "commit", "machine": "machine", "finished": "date"}
@@ -32,6 +33,9 @@ def versions(folder: Path) -> dict[str, str]:
     for field, name in RECORDED.items():
         seen = sorted({str(run[field]) for run in runs if run[field]})
         named[name] = ", ".join(seen if len(seen) < 4 else [seen[0], "…", seen[-1]]) or MISSING
+    noted, stored = len({run["key"] for run in runs}), len(stored_parts(folder, "scores", []))
+    if 0 < noted < stored:
+        named["recorded for"] = f"{noted} of {stored} runs: {', '.join(RECORDED.values())}"
     return named if "crystalrl" in named else {"crystalrl": MISSING, **named}
 
 
@@ -90,7 +94,7 @@ def cost_table(results: Results, folder: Path) -> Grid:
 
 def _time(run: Mapping[str, Any]) -> tuple[float, float]:
     """Environment steps of a learner, and its part of the time of its run."""
-    return float(run["steps"]), float(run["seconds"]) / run["learners"]
+    return float(run["steps"] or 0), float(run["seconds"] or 0) / run["learners"]
 
 
 def _megabytes(memory: Mapping[str, Any], row: Row) -> str:

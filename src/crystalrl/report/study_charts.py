@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from crystalrl.report.chart import Chart, columns
+from crystalrl.study import metrics
 from crystalrl.study.analysis import Results, Row
-from crystalrl.study.metrics import Matrix, current_stages
+from crystalrl.study.metrics import Matrix
 from crystalrl.study.stats import improvement, mean_band, profile, summarise, welch_interval
 
 PHASES = ("liquid", "glass", "crystal")
@@ -20,15 +21,23 @@ BAND = "Shaded: 95 % intervals over seeds."
 
 def average(results: Results, metric: str = "AP") -> Chart:
     """Mean and 95 % interval of every row."""
-    known = [row for row in results.rows if np.isfinite(row.chosen.metrics[metric]).all()]
+    return averages({"": results}, metric)
+
+
+def averages(studies: Mapping[str, Results], metric: str = "AP") -> Chart:
+    """Mean and 95 % interval of every row of studies, by their titles."""
     parts = []
-    for row in known:
-        s = summarise(row.chosen.metrics[metric])
-        parts.append({"row": row.chosen.name, "value": s.mean, "low": s.low, "high": s.high})
+    for title, results in studies.items():
+        for row in results.rows:
+            if len(values := row.chosen.metrics[metric]) and np.isfinite(values).all():
+                s = summarise(values)
+                parts.append({"panel": title, "row": row.chosen.name, "value": s.mean, "low": s.low, "high": s.high})
     about = "Mean final score on all tasks, with 95 % intervals over seeds."
-    data = columns("intervals", parts)
+    data, label = columns("intervals", parts), "mean final score"
     low, top = min([0.0, *data["low"].astype(float)]), max([1.0, *data["high"].astype(float)])
-    return Chart("average", "Mean final score", about, "intervals", data, x="mean final score", limits=(low, top))
+    limits = (low, top) if len(studies) == 1 else None  # scores of several studies may have several units
+    options = {"unit": True}
+    return Chart("average", "Mean final score", about, "intervals", data, x=label, limits=limits, options=options)
 
 
 def tasks_over_time(results: Results) -> Chart:
@@ -44,9 +53,11 @@ def tasks_over_time(results: Results) -> Chart:
 
 
 def task_label(results: Results, row: Row, stage: int) -> str:
-    """The name of a stage in training order."""
-    names = results.task_names
+    """The name of a stage in training order; without one, which task it redefines."""
+    names, (_, tasks) = results.task_names, row.passes[0]
     named = len(names) == len(results.tasks) and row.spec.order == 0 and row.spec.orders == 1
+    if not named and row.spec.orders == 1 and tasks[stage] in tasks[:stage]:
+        return f"task {stage + 1}: task {tasks.index(tasks[stage]) + 1} redefined"
     return f"task {stage + 1}: {names[stage]}" if named else f"task {stage + 1}"
 
 
@@ -84,18 +95,16 @@ def learning_matrix(results: Results) -> Chart:
 
 def course(results: Results) -> Chart:
     """Mean score on the tasks learnt so far, after each task."""
-    samples = {row.chosen.name: _so_far(row) for row in results.rows}
+    samples = {
+        row.chosen.name: np.concatenate([metrics.course(R, tasks) for R, tasks in row.passes]) for row in results.rows
+    }
     x = np.arange(1, len(results.tasks) + 1)
     parts, note = banded(samples, x)
-    about = f"Mean score on all tasks learnt so far. {BAND}{note}"
+    latest = "" if len(set(results.tasks)) == len(results.tasks) else ", each in its latest definition"
+    about = f"Mean score on all tasks learnt so far{latest}. {BAND}{note}"
     return _over_time(
         "course", "Score on all tasks so far", about, columns("lines", parts), "mean score on the tasks so far"
     )
-
-
-def _so_far(row: Row) -> Matrix:
-    R = row.chosen.R
-    return np.stack([R[:, k, :k].mean(axis=1) for k in range(1, R.shape[2] + 1)], axis=1)
 
 
 def banded(samples: Mapping[str, Matrix], x: Any) -> tuple[list[Mapping[str, Any]], str]:
@@ -139,7 +148,8 @@ def forgetting_by_task(results: Results) -> Chart:
     parts = []
     for row in results.rows:
         R = row.chosen.R
-        stages = [k for k in current_stages(results.tasks, len(results.tasks)) if k < R.shape[2] - 1]
+        valid = set.intersection(*(set(metrics.current_stages(tasks, len(tasks))) for _, tasks in row.passes))
+        stages = sorted(valid - {R.shape[2] - 1})
         if stages:
             drop = np.stack([R[:, k + 1 :, k].max(axis=1) - R[:, -1, k] for k in stages], axis=1)
             band = mean_band(drop)

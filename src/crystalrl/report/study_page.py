@@ -28,6 +28,10 @@ BEST = (
     "least ten seeds and p < .05 in all these tests after Holm’s correction. The interquartile mean is not tested."
 )
 
+FEW = 3
+"""Studies whose titles the title of their page names."""
+CHANGED = '<p class="about">A + after a commit: the source had changes that were not committed.</p>'
+
 
 @dataclass(frozen=True)
 class Source:
@@ -66,26 +70,35 @@ def write_page(sources: Sequence[Source], path: Path) -> Path:
 
 def page(sources: Sequence[Source], place: Path, live: str = "") -> str:
     """The whole page. place: its folder, for links to the data; live: see `Page.document`."""
-    made, title = Page(), " · ".join(dict.fromkeys(each.title for each in sources))
-    body = [f"<h1>{escape(title)}</h1>"]
+    made, different = Page(), list(dict.fromkeys(each.title for each in sources))
+    title = " · ".join(different) if len(different) <= FEW else f"{len(sources)} studies"
+    body, named = [f"<h1>{escape(title)}</h1>"], titles(sources)
     if len(sources) > 1:
-        links = "".join(f'<a href="#study-{n}">{escape(each.title)}</a>' for n, each in enumerate(sources))
-        body += [f"<nav>{links}</nav>", "<h2>Side by side</h2>", made.table(side_by_side(sources))]
-    for number, each in enumerate(sources):
-        heading = f'<h2 id="study-{number}">{escape(each.title)}</h2>' if len(sources) > 1 else ""
+        links = "".join(f'<a href="#study-{n}">{escape(each)}</a>' for n, each in enumerate(named))
+        known = {name: each.results for name, each in zip(named, sources, strict=True) if each.results is not None}
+        grid, chart = side_by_side(known), study_charts.averages(known)
+        body += [f"<nav>{links}</nav>", "<h2>Side by side</h2>", made.table(grid), made.figure(chart)]
+    for number, (name, each) in enumerate(zip(named, sources, strict=True)):
+        heading = f'<h2 id="study-{number}">{escape(name)}</h2>' if len(sources) > 1 else ""
         body += [heading, _section(made, number, each, place)]
     return made.document(title, body, live)
 
 
-def side_by_side(sources: Sequence[Source], metric: str = "AP") -> Grid:
-    """A metric of every row in every study; rows of the same name are in one line."""
-    shown = [each for each in sources if each.results is not None]
-    cells: dict[str, dict[int, str]] = {}
-    for number, each in enumerate(shown):
-        for row in each.results.rows if each.results else ():
-            cells.setdefault(row.name, {})[number] = text.interval(row.chosen.metrics[metric])
-    lines = [[name, *(mine.get(number, "") for number in range(len(shown)))] for name, mine in cells.items()]
-    return Grid([f"{metric} of", *(each.title for each in shown)], lines)
+def titles(sources: Sequence[Source]) -> list[str]:
+    """The title of every study; with its folder, where several have the same."""
+    found, top = [each.title for each in sources], os.path.commonpath([each.folder.absolute() for each in sources])
+    own = [Path(os.path.relpath(each.folder.absolute(), top)).as_posix() for each in sources]
+    return [f"{name} ({at})" if found.count(name) > 1 else name for name, at in zip(found, own, strict=True)]
+
+
+def side_by_side(studies: Mapping[str, Results], metric: str = "AP") -> Grid:
+    """A metric of every row in every study, by their titles; rows of the same name are in one line."""
+    cells: dict[str, dict[str, str]] = {}
+    for title, results in studies.items():
+        for row in results.rows:
+            cells.setdefault(row.name, {})[title] = text.interval(row.chosen.metrics[metric])
+    lines = [[name, *(mine.get(title, "") for title in studies)] for name, mine in cells.items()]
+    return Grid([f"{metric} of", *studies], lines)
 
 
 def _section(made: Page, number: int, each: Source, place: Path) -> str:
@@ -109,12 +122,12 @@ def _section(made: Page, number: int, each: Source, place: Path) -> str:
 
 
 def _overview(results: Results) -> list[str]:
-    spec, count = results.rows[0].spec, len(results.tasks)
-    again = "" if len(set(results.tasks)) == count else "; the last ones redefine earlier tasks"
+    spec, count = results.rows[0].spec, len(set(results.tasks))
+    again = f", then {redefined} of them redefined" if (redefined := len(results.tasks) - count) else ""
     room = f"{spec.budget_mb:g} MB" if spec.budget_mb else f"{spec.capacity:,} experiences"
     own = results.rows[0].stage_steps
     steps = " to ".join(f"{each:,}" for each in dict.fromkeys((min(own), max(own))))
-    setup = f"{count} tasks in sequence, {steps} steps each{again}. The memory holds {room}. "
+    setup = f"{text.sequence(count)}{again}, {steps} steps each. The memory holds {room}. "
     said = f'<p class="seen">{escape(text.headline(results))}</p>'
     return [f"<p>{escape(setup + results.suite_note)}</p>", said]
 
@@ -175,7 +188,7 @@ def _origin(made: Page, each: Source, place: Path, names: Mapping[str, str]) -> 
         "<h2>What was run</h2>",
         made.table(varied, names, "words"),
         "<details open><summary>Settings of all rows</summary>" + definitions(shared) + "</details>",
-        "<h3>Computed with</h3>" + definitions(found.items()),
+        "<h3>Computed with</h3>" + definitions(found.items()) + CHANGED * ("+" in found["commit"]),
         "<h3>Cost</h3>" + (made.table(cost, names) or messages(["Memory and time were not recorded."])),
         _links(each.folder, place),
         "<h3>Cite</h3>" + made.copied(origin.bibtex(found)),

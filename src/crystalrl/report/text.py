@@ -182,15 +182,18 @@ def headline(results: Results) -> str:
         return "No row has scores on all tasks yet."
     ranked = sorted(known, key=lambda row: -_mean_of(row))
     best, count = ranked[0], len(set(results.tasks))
+    over = " on average over all tasks" if count > 1 else ""
     if len(ranked) == 1:
-        return f"After {count} tasks, {best.chosen.name} scores {_with_interval(best)} on average over all tasks."
+        return f"After {sequence(count)}, {best.chosen.name} scores {_with_interval(best)}{over}."
     rest = f"; {ranked[-1].chosen.name} scores {_short(_mean_of(ranked[-1]))}" if len(ranked) > 2 else ""
     others = [row for row in ranked if design(row) != design(best)]
     lead = _lead(results, best, others) if others else "All rows are settings of one method."
-    return (
-        f"After {count} tasks in sequence, {best.chosen.name} scores {_with_interval(best)} on average over all "
-        f"tasks{rest}. {lead}"
-    )
+    return f"After {sequence(count)}, {best.chosen.name} scores {_with_interval(best)}{over}{rest}. {lead}"
+
+
+def sequence(count: int) -> str:
+    """How many tasks are learnt, in words."""
+    return f"{count} tasks in sequence" if count > 1 else "one task"
 
 
 def _lead(results: Results, best: Row, others: Sequence[Row]) -> str:

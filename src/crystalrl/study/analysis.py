@@ -69,6 +69,13 @@ class Row:
         return stage_steps(self.spec, stage_order(self.spec.suite, self.spec.order))
 
     @property
+    def passes(self) -> list[tuple[Matrix, tuple[int, ...]]]:
+        """For every order: its part of R, and the task id of every stage, in training order."""
+        tasks, orders = stage_tasks(self.spec.suite), _orders("", self.spec).values()
+        trained = [tuple(tasks[stage] for stage in stage_order(self.spec.suite, order)) for order in orders]
+        return list(zip(np.split(self.chosen.R, len(trained)), trained, strict=True))
+
+    @property
     def capacity(self) -> int:
         """Experiences per learner; under a budget in megabytes, the largest number that fits."""
         return capacity_for(self.spec).capacity

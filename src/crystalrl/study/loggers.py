@@ -10,13 +10,15 @@ import numpy as np
 
 from crystalrl.memory.crystal.metrics import DETAILS, MAIN, Metric
 from crystalrl.study.events import Consolidated, Curve, Event, Scored
-from crystalrl.study.plan import Group
+from crystalrl.study.metrics import current_stages
+from crystalrl.study.plan import Group, stage_tasks
 from crystalrl.study.spec import unknown
 
 SO_FAR, PRESENT = "score on the tasks so far", "score on the present task"
 SCORES = {
     SO_FAR: Metric(
-        "mean score on all tasks learnt so far, after each task", "stays high; falls if tasks are forgotten"
+        "mean score on all tasks learnt so far, in their latest definition, after each task",
+        "stays high; falls if tasks are forgotten",
     ),
     PRESENT: Metric(
         "score on the task that is being learnt", "rises during every task; if not, new tasks are not learnt"
@@ -120,7 +122,13 @@ def _per_lane(group: Group, event: Event) -> tuple[dict[str, Any], int]:
     if isinstance(event, Consolidated):
         return {name: value.double().numpy() for name, value in event.values.items()}, event.done
     if isinstance(event, Scored) and event.after:
-        learnt = np.array([lane.stages[: event.after] for lane in group.lanes])
+        learnt = np.array([_current(group, lane.stages[: event.after]) for lane in group.lanes])
         known = np.take_along_axis(event.score.numpy(), learnt, axis=1)
         return {SO_FAR: known.mean(axis=1)}, group.begins(event.after)
     return {}, 0
+
+
+def _current(group: Group, learnt: Sequence[int]) -> list[int]:
+    """Of the stages that were learnt, those that no later one redefines."""
+    tasks = stage_tasks(group.spec.suite)
+    return [learnt[k] for k in current_stages([tasks[stage] for stage in learnt], len(learnt))]

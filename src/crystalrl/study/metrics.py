@@ -35,6 +35,12 @@ def average_performance(R: Matrix, tasks: Sequence[int], after: int | None = Non
     return _mean(R[:, row, current_stages(tasks, row)])
 
 
+def course(R: Matrix, tasks: Sequence[int]) -> Matrix:
+    """float64[n, S]: mean score on the tasks learnt so far after each stage, each in its definition at that time."""
+    means = [R[:, k, current_stages(tasks[:k], k)].mean(axis=1) for k in range(1, len(tasks) + 1)]
+    return np.stack(means, axis=1)
+
+
 def learned(R: Matrix) -> Matrix:
     """float64[n, S]: the score on each stage right after it was learnt."""
     return np.stack([R[:, k + 1, k] for k in range(R.shape[2])], axis=1)

@@ -11,7 +11,11 @@ from numpy.typing import NDArray
 
 from crystalrl.memory.storage import checkpoint
 from crystalrl.study.checkpoints import RECORDER, TRAINER
+from crystalrl.study.definition import table_from
+from crystalrl.study.metrics import current_stages
+from crystalrl.study.plan import stage_tasks
 from crystalrl.study.recorder import stored_columns
+from crystalrl.study.spec import read_toml
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,8 @@ class Partial:
     """Completed tasks."""
     saved: float
     """Time of the checkpoint, in seconds since 1970."""
+    tasks: tuple[int, ...]
+    """Task id of every stage of the suite."""
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -43,14 +49,19 @@ class Partial:
         return list(dict.fromkeys(begun))[: self.stage]
 
     def so_far(self, cell: str) -> NDArray[np.float64]:
-        """float64[n, stage]: mean score of each seed on the tasks learnt so far, after each task."""
+        """float64[n, stage]: mean score of each seed on the tasks learnt so far, after each task.
+
+        A redefined task counts in its definition at that time.
+        """
         scores, learnt = self.tables.get("scores", {}), self.learnt(cell)
         if not scores:
             return np.empty((0, 0))
         mine = {name: column[scores["cell"] == cell] for name, column in scores.items()}
         seeds, out = np.unique(mine["seed"]), []
         for after in range(1, len(learnt) + 1):
-            at = (mine["after"] == after) & np.isin(mine["task"], learnt[:after])
+            trained = learnt[:after]
+            current = [trained[k] for k in current_stages([self.tasks[stage] for stage in trained], after)]
+            at = (mine["after"] == after) & np.isin(mine["task"], current)
             out.append([mine["score"][at & (mine["seed"] == seed)].mean() for seed in seeds])
         return np.array(out, float).reshape(len(out), len(seeds)).T
 
@@ -66,7 +77,8 @@ def unfinished(folder: Path) -> list[Partial]:
             }
             stage, _ = tensors[f"{TRAINER}/run.at"].tolist()
             tables = stored_columns(header[RECORDER], own)
-            found.append(Partial(path.stem, tables, int(stage), path.stat().st_mtime))
+            tasks = stage_tasks(table_from(read_toml(folder / "spec.toml")).suite)
+            found.append(Partial(path.stem, tables, int(stage), path.stat().st_mtime, tasks))
         except (ValueError, OSError, KeyError):
             continue
     return found

@@ -72,11 +72,13 @@ def times(folder: Path) -> dict[str, Time]:
 
 
 def _noted(path: Path) -> Mapping[str, Any]:
+    """What was noted of a run; nothing if the file cannot be read or holds something else."""
     try:
         noted = json.loads(path.read_text())
-    except (ValueError, OSError):
+        numbers = [noted.get("steps", 0), noted.get("seconds", 0), *(seed for _, _, seed in noted["lanes"])]
+    except (ValueError, OSError, KeyError, TypeError, AttributeError):
         return {}
-    return noted if isinstance(noted, dict) else {}
+    return noted if all(isinstance(number, (int, float)) for number in numbers) else {}
 
 
 def machine() -> str:

@@ -250,7 +250,8 @@ def _are_tables(value: Any) -> bool:
 
 
 def _key(name: str) -> str:
-    return name if name.replace("_", "").replace("-", "").isalnum() and name.isascii() else json.dumps(name)
+    bare = name.replace("_", "").replace("-", "").isalnum() and name.isascii()
+    return name if bare else json.dumps(name, ensure_ascii=False)
 
 
 def unknown(what: str, got: str, known: Sequence[str] | set[str]) -> str:

@@ -52,8 +52,8 @@ class Store:
             self._refuse_other_files()
             self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(path, spec.encode())
-        elif path.read_text() != spec:
-            differ = ", ".join(_differences(read_toml(path), tomllib.loads(spec)))
+        elif path.read_text() != spec and (others := _differences(read_toml(path), tomllib.loads(spec))):
+            differ = ", ".join(others)
             raise ValueError(
                 f"out: wanted results of this spec, got those of another in {self.folder}: {differ} differ; choose "
                 f"another folder with --out, continue the other spec with `crystalrl resume {self.folder}`, or delete "
@@ -84,7 +84,7 @@ class Store:
     def refuse_stored(self, lanes: Iterable[Held]) -> None:
         """Raise if a readable part already holds any of these cells, seeds and stages."""
         held = _Holders()
-        for path in _parts(self.folder, "scores").values():
+        for path in stored_parts(self.folder, "scores").values():
             if path.suffix == ".npz" or has_parquet():
                 held.add(path, _read("scores", path))
         held.refuse("the next run", set(lanes))
@@ -108,7 +108,7 @@ class Store:
         given = {table: kinds for table, kinds in ALL.items() if table in TABLES or len(tables.get(table, {}))}
         arrays = {table: packed(_complete(table, tables[table]), kinds) for table, kinds in given.items()}
         if self.has(key):
-            path = _parts(self.folder, "scores")[key]
+            path = stored_parts(self.folder, "scores")[key]
             if not same(_read("scores", path), arrays["scores"]):
                 raise ValueError(f"{path}: wanted the same scores as those of this run, got others")
             return
@@ -126,10 +126,10 @@ def read(folder: str | os.PathLike[str], table: str, problems: list[str] | None 
 
     problems: list to which the errors of unreadable parts are added, which are left out; None: they are raised.
     """
-    keys = _parts(folder, "scores", problems)
+    keys = stored_parts(folder, "scores", problems)
     if not keys:
         raise FileNotFoundError(f"{folder}: wanted results of a study, found none")
-    parts = keys if table == "scores" else _parts(folder, table, problems)
+    parts = keys if table == "scores" else stored_parts(folder, table, problems)
     held, loaded = _Holders(), []
     for key, finished in keys.items():
         try:
@@ -148,8 +148,8 @@ def read(folder: str | os.PathLike[str], table: str, problems: list[str] | None 
 
 def read_details(folder: str | os.PathLike[str], table: str, problems: list[str]) -> Arrays:
     """A table of `DETAILS`: all its readable parts of finished runs; empty if there are none, as in older results."""
-    loaded, finished = [], _parts(folder, "scores", problems)
-    for key, path in _parts(folder, table, problems).items():
+    loaded, finished = [], stored_parts(folder, "scores", problems)
+    for key, path in stored_parts(folder, table, problems).items():
         try:
             loaded += [_read(table, path)] if key in finished else []
         except ValueError as error:
@@ -169,7 +169,7 @@ def as_parquet(folder: str | os.PathLike[str]) -> int:
         return 0
     found = [(table, path) for table in ALL for path in sorted(_place(folder, table).glob("part-*.npz"))]
     for table, path in found:
-        _parts(folder, table)  # refuses a parquet part of the same run with other contents
+        stored_parts(folder, table)  # refuses a parquet part of the same run with other contents
         write_part(path.with_suffix(""), packed(_complete(table, _read(table, path)), ALL[table]))
         path.unlink()
     _unify(folder, "memory")
@@ -178,7 +178,7 @@ def as_parquet(folder: str | os.PathLike[str]) -> int:
 
 def _unify(folder: str | os.PathLike[str], table: str) -> None:
     """Rewrite the parts that lack a column which another part has, or which this version would write."""
-    parts = {path: _read(table, path) for path in _parts(folder, table).values()}
+    parts = {path: _read(table, path) for path in stored_parts(folder, table).values()}
     names = dict.fromkeys(name for columns in parts.values() for name in _complete(table, columns))
     for path, columns in parts.items():
         if list(columns) != list(names):
@@ -233,7 +233,7 @@ def _place(folder: str | os.PathLike[str], table: str) -> Path:
     return Path(folder) / f"{table}.parquet"
 
 
-def _parts(folder: str | os.PathLike[str], table: str, problems: list[str] | None = None) -> dict[str, Path]:
+def stored_parts(folder: str | os.PathLike[str], table: str, problems: list[str] | None = None) -> dict[str, Path]:
     """Key → file of every part, in order. A run in both formats counts once, if the contents are equal; `problems` as
     in `read`.
     """

@@ -62,6 +62,12 @@
     return "rgb(" + mixed.join(",") + ")";
   }
 
+  function gradient(place, range, stops) {
+    html("span", {}, place, short(range[0]) + " ");
+    html("b", { style: "display:inline-block;width:9em;height:.7em;background:linear-gradient(90deg," + stops.join(",") + ")" }, place);
+    html("span", {}, place, " " + short(range[1]));
+  }
+
   // What is shown: rows of a study that were switched off, and whether single seeds are drawn.
   const studyOf = (figure) => figure.closest("[data-study]");
   function rowsOf(figure) {
@@ -238,7 +244,7 @@
     const gone = hidden(figure), V = column(spec, "value"), L = column(spec, "low"), H = column(spec, "high");
     const rows = column(spec, "row"), panels = column(spec, "panel");
     const at = rows.map((_, i) => i).filter((i) => panels[i] === panel && !gone.has(rows[i]));
-    const xs = spec.limits || extent([...at.flatMap((i) => [V[i], L[i], H[i]]), ...(spec.options.zero ? [0] : [])], 0.1);
+    const xs = spec.limits || extent([...at.flatMap((i) => [V[i], L[i], H[i]]), ...(spec.options.zero ? [0] : []), ...(spec.options.unit ? [0, 1] : [])], 0.1);
     const [sx] = frame(svg, box, spec, xs, [0, 1], true);
     const step = (box.bottom - box.top) / Math.max(at.length, 1), sy = (n) => box.top + step * (n + (box.stacked ? 0.72 : 0.5));
     if (spec.options.zero) el("line", { x1: sx(0), x2: sx(0), y1: box.top, y2: box.bottom, stroke: "var(--fg)" }, svg);
@@ -323,7 +329,7 @@
     if (scale) {
       scale.replaceChildren();
       if (words) words.slice(0, 30).forEach((w) => { const one = html("span", {}, scale); html("b", { style: "background:" + (OWN[w] || "var(--r" + (words.indexOf(w) % 10) + ")") + ";display:inline-block;width:.8em;height:.8em;border-radius:50%;margin:0 .3em 0 .6em" }, one); one.append(w); });
-      else if (range) { html("span", {}, scale, short(range[0]) + " "); html("b", { style: "display:inline-block;width:9em;height:.7em;background:linear-gradient(90deg," + RAMP.join(",") + ")" }, scale); html("span", {}, scale, " " + short(range[1])); }
+      else if (range) gradient(scale, range, RAMP);
     }
     const told = Object.keys(spec.data).filter((n) => n !== "x" && n !== "y");
     return {
@@ -385,6 +391,7 @@
     const gone = spec.options.panels === "rows" ? hidden(figure) : new Set();
     const left = all.filter((p) => !gone.has(p)), select = figure.querySelector("[data-panel]");
     if (!select || select.value === "all") return left;
+    if (left.length && gone.has(select.value)) select.value = left[0];
     return left.filter((p) => p === select.value);
   }
   function tools(spec, figure) {
@@ -392,7 +399,7 @@
     const panels = spec.kind === "points" ? [""] : distinct(column(spec, "panel"));
     if (panels.length > 1) {
       const label = html("label", {}, bar, "show "), select = html("select", { "data-panel": "" }, label);
-      if (panels.length <= FEW) html("option", { value: "all" }, select, "all");
+      if (panels.length <= FEW || spec.kind === "intervals") html("option", { value: "all" }, select, "all");
       for (const p of panels) html("option", { value: p }, select, p);
       select.onchange = () => draw(figure);
     }
@@ -406,6 +413,7 @@
       const legend = html("span", { class: "scale" }, bar);
       for (const r of distinct(column(spec, "row")).slice(0, 60)) { const one = html("span", {}, legend); html("b", { style: "background:" + colourOf(spec, figure, r) + ";display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 .6em" }, one); one.append(r); }
     }
+    if (spec.kind === "matrix" && spec.limits) gradient(html("span", { class: "scale" }, bar), spec.limits, spec.options.diverging ? DIVERGING : RAMP);
     if (spec.starts.length) html("span", { class: "quiet" }, bar, "┊ a task begins");
     if (spec.kind === "points") {
       const label = html("label", {}, bar, "colour "), select = html("select", { "data-colour": "" }, label);
@@ -458,7 +466,7 @@
     for (const panel of panels) {
       const { width, height, box } = size(spec, figure, panels.length, panel);
       const holder = html("div", { style: "flex:0 0 " + width + "px" }, place);
-      if (panel && panels.length > 1) box.heading = html("div", { class: "quiet" }, holder, panel);
+      if (panel) box.heading = html("div", { class: "quiet" }, holder, panel);
       const what = spec.title + (panel ? ", " + panel : "") + ". Arrow keys move through the values.";
       const svg = el("svg", { width: width, height: height, viewBox: "0 0 " + width + " " + height, tabindex: "0", role: "img", "aria-label": what }, holder);
       listen(svg, DRAW[spec.kind](svg, box, spec, figure, panel));
