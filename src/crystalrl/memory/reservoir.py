@@ -116,8 +116,10 @@ class ReservoirLedger(CountedLedger):
         self.reserved.scatter_(1, torch.where(later, self.reserved.shape[1] - 1, position), slots)
 
     def admit(self, slots: NDArray[np.int64], time: NDArray[np.int64]) -> None:
-        every = torch.from_numpy(np.ones(slots.shape, bool))
-        slots[:] = self._allocate_one() if slots.size == 1 else self.allocate(every)
+        if slots.size == 1:
+            slots[0, 0] = self._allocate_one()
+        else:
+            slots[:] = self.allocate(torch.from_numpy(np.ones(slots.shape, bool)))
         time += slots.shape[1]
 
     def _allocate_one(self) -> int:
