@@ -117,9 +117,9 @@ memory/crystal/memory.py::CrystalMemory.add
                 memory/crystal/ledger.py::CrystalLedger.phase
           memory/crystal/ledger.py::CrystalLedger.commit
             memory/crystal/ledger.py::CrystalLedger.refresh_strata
-    memory/crystal/ledger.py::CrystalLedger.allocate_one
-    memory/crystal/ledger.py::CrystalLedger.commit_one
-    memory/base.py::ReplayMemory._write_single
+    memory/crystal/ledger.py::CrystalLedger.admit
+      memory/crystal/ledger.py::CrystalLedger._entry
+    memory/base.py::ReplayMemory._put
 memory/base.py::ReplayMemory.sample
   memory/base.py::ReplayMemory._refuse_size
   memory/storage/batches.py::gather_batch

@@ -16,6 +16,7 @@ def test_one_slot_at_a_time_is_set_like_many(backend: str) -> None:
     many, single = filled(weight, label, 2), SumTree(1, 300, 2)
     assert isinstance(single.operations, CpuTree)
     for slot in rng.permutation(300):
-        single.operations.set_one(int(slot), float(weight[0, slot]), int(label[0, slot]))
+        one = torch.tensor([[slot]]), *(torch.from_numpy(values[:, [slot]]) for values in (weight, label))
+        single.operations.set(*one)
     assert torch.equal(many.sums, single.sums)
     assert torch.equal(many.weight, single.weight)

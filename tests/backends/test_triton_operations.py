@@ -43,7 +43,7 @@ def test_new_experiences_are_committed_the_same_one_at_a_time_or_many() -> None:
         if len(found) == 2:
             assert isinstance(tree.operations, TritonTree)
             for slot in (3, 89, 40):
-                tree.commit_one(slot, rule)
+                tree.commit(torch.tensor([[slot]], device=tree.device), rule)
         else:
             tree.commit(slots, rule)
         tree.check()

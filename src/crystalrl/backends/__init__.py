@@ -13,16 +13,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from types import ModuleType
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 
-from crystalrl.backends import numpy_frames
-from crystalrl.backends.protocols import Pairs, TreeKind, Writes
+from crystalrl.backends import numpy_frames, numpy_writes
+from crystalrl.backends.cpu_writes import CpuEntry, CpuWrites
+from crystalrl.backends.protocols import Entry, Pairs, TreeKind, Writes
 
 __all__ = ["Backend", "backend_for"]
 
 VARIABLE = "CRYSTALRL_BACKEND"
 """Environment variable: auto, or the name of a backend, which is then used for every device that it works on."""
+
+
+_ENTRY = partial(CpuEntry, numpy_writes)
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,12 @@ class Backend:
     """Loops over lists of similar experiences: `numba_similar`."""
     adam: Callable[..., None] | None = None
     """`triton_adam.step`."""
+    entry: Callable[..., Entry] = _ENTRY
+    """Makes a ledger's `Entry`, on the host: `CpuEntry` but for its loops."""
+    store: Callable[..., None] = numpy_writes.store_rows
+    """`Writes.store_rows` of NumPy arrays."""
+    finite: Callable[[NDArray[Any]], bool] = numpy_writes.finite
+    """Whether all of an array [L, E, K] is finite."""
     frames: ModuleType = numpy_frames
     """Codes of frames, on NumPy arrays: `numpy_frames` or `numba_frames`."""
 
@@ -90,7 +102,7 @@ def _built(name: str, device: torch.device) -> Backend:
 
 
 def _numpy() -> Backend:
-    from crystalrl.backends import numpy_tree, numpy_writes
+    from crystalrl.backends import numpy_tree
 
     return _on_host("numpy", numpy_tree, numpy_writes)
 
@@ -100,16 +112,16 @@ def _numba() -> Backend:
 
     pairs = Pairs(numba_pairs.nearest, numba_pairs.tally, numba_pairs.votes)
     host = _on_host("numba", numba_tree, numba_writes)
-    return replace(host, pairs=pairs, graph=numba_graph, similar=numba_similar, frames=numba_frames)
+    host = replace(host, store=numba_writes.store_rows, finite=numba_writes.finite, frames=numba_frames)
+    return replace(host, pairs=pairs, graph=numba_graph, similar=numba_similar)
 
 
 def _on_host(name: str, loops: ModuleType, writes: ModuleType) -> Backend:
     from crystalrl.backends.cpu_tree import CpuTree
-    from crystalrl.backends.cpu_writes import CpuWrites
     from crystalrl.backends.numpy_tree import ARITY
 
     tree = TreeKind(partial(CpuTree, loops, writes), ARITY, loops.TOP, ordered=True)
-    return Backend(name, tree, CpuWrites(writes), loops)
+    return Backend(name, tree, CpuWrites(writes), loops, entry=partial(CpuEntry, writes))
 
 
 def _torch() -> Backend:

@@ -18,7 +18,7 @@ class CpuTree:
         self._loops, self._writes = loops, writes
         self._fresh = np.zeros((len(tensors.weight), 1), np.float32)
         """c of new experiences, where none is given."""
-        self._tree = (*(tensor.numpy() for tensor in tensors[:4]), np.array(tensors.offsets))
+        self._tree = tensors.arrays
 
     def sample(
         self, streams: RandomStreams, stream: int, stratum: Tensor, count: Tensor, beta: Tensor, gate: Gate
@@ -41,23 +41,12 @@ class CpuTree:
     def set(self, slots: Tensor, weight: Tensor, label: Tensor) -> None:
         self._loops.update_sums(self._tree, slots.numpy(), weight.numpy(), label.numpy())
 
-    def set_one(self, slot: int, weight: float, label: int) -> None:
-        """`set` of one slot of the only lane; increases its generation."""
-        self._loops.update_one(self._tree, slot, weight, label)
-
     def commit(self, slots: Tensor, rule: Rule, columns: SlotColumns | None, c: Tensor | None) -> None:
         if columns is None:
             self._writes.commit_plain(self._tree, slots.numpy(), rule.arrays[-1])
             return
         state = self._fresh if c is None else c.contiguous().numpy()
         self._writes.commit(self._tree, rule.arrays, columns.arrays, slots.numpy(), state, columns.n_step)
-
-    def commit_one(self, slot: int, rule: Rule, columns: SlotColumns | None) -> None:
-        weight = rule.arrays[-1].item()
-        if columns is None:
-            self._loops.update_one(self._tree, slot, weight, 0)
-        else:
-            self._writes.commit_one(self._tree, columns.arrays, slot, weight)
 
     def rebuild(self) -> None:
         self._loops.build_sums(self._tree)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+from crystalrl.backends.protocols import Rule, SlotColumns, TreeTensors
 
 RING = np.empty((0, 0), np.int32)
 """Stands for the queue where slots are a ring."""
@@ -51,3 +55,33 @@ class CpuWrites:
             return torch.from_numpy(array[0].take(at, axis=0))
         flat = array.reshape(-1, *array.shape[2:])
         return torch.from_numpy(flat.take(at + np.arange(len(at))[:, None] * array.shape[1], axis=0))
+
+
+class CpuEntry:
+    """`Entry` of a ledger: `allocate` and `commit`, without the cost of tensors.
+
+    counter, slots and queue: see `Writes.allocate`; tree, rule and columns: see `TreeOperations.commit`.
+    """
+
+    def __init__(
+        self,
+        loops: ModuleType,
+        counter: Tensor,
+        slots: int,
+        queue: Tensor | None = None,
+        tree: TreeTensors | None = None,
+        rule: Rule | None = None,
+        columns: SlotColumns | None = None,
+    ) -> None:
+        order = (counter.numpy(), slots, RING if queue is None else queue.numpy())
+        held: tuple[Any, ...] = (order, None, None, None)
+        admit = loops.admit_ring
+        if tree is not None and rule is not None:
+            held, admit = (order, tree.arrays, rule.arrays, None), loops.admit_plain
+        if columns is not None:
+            held, admit = (*held[:3], columns.arrays), loops.admit
+        self._held = loops.hold(*held)
+        self._admit = loops.bound(admit, self._held, np.empty((1, 1), np.int64), counter.numpy())
+
+    def __call__(self, slots: NDArray[np.int64], time: NDArray[np.int64]) -> None:
+        self._admit(self._held, slots, time)

@@ -24,6 +24,13 @@ def jit(function: Callable[..., Any], fastmath: bool = False) -> Any:
         return numba.njit(function, **options)
 
 
+def bound(function: Any, *examples: Any) -> Callable[..., Any]:
+    """A compiled function for arguments of the types of the examples only; they are not looked at when it is called,
+    which takes longer than to start it."""
+    code: Callable[..., Any] = function.compile(tuple(map(numba.typeof, examples)))
+    return code
+
+
 def fast(function: Callable[..., Any]) -> Any:
     """`jit` that may reorder float operations."""
     return jit(function, fastmath=True)

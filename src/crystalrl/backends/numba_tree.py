@@ -188,27 +188,6 @@ def update_sums(tree: Any, slot: Any, value: Any, new_label: Any) -> None:
 
 
 @jit
-def update_one(tree: Any, slot: int, value: float, new: int) -> None:
-    """Set weight and label of one slot of the only lane, increase its generation, and recompute the sums above."""
-    weight, label, sums, generation, offsets = tree
-    old = np.uint8(new)
-    generation[0, slot] += 1
-    weight[0, slot] = value
-    if label.shape[1] > 0:
-        old = label[0, slot]
-        label[0, slot] = new
-    for s in (old, np.uint8(new)):
-        if s < sums.shape[1]:
-            node = slot // ARITY
-            _sum_leaves(tree, 0, s, node)
-            for level in range(1, len(offsets)):
-                node //= ARITY
-                _sum_nodes(tree, level, 0, s, node)
-        if new == old:
-            break
-
-
-@jit
 def weigh(base: Any, weighting: Any, c: Any, epsilon: float) -> Any:
     """Draw weight f32 of a slot with the given base and c, both f32."""
     if weighting == BASE_ROOT_C:

@@ -8,10 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba import types
+from numba.experimental import structref
 
+from crystalrl.backends import numpy_writes
+from crystalrl.backends.numba_jit import bound as bound
 from crystalrl.backends.numba_jit import jit, prefetch
-from crystalrl.backends.numba_tree import update_one, update_sums, weigh
+from crystalrl.backends.numba_tree import update_sums, weigh
 from crystalrl.backends.protocols import UNLABELLED
+
+LINE = 8
+"""Words of a cache line."""
 
 
 @jit
@@ -29,10 +36,13 @@ def allocate(valid: Any, counter: Any, slots: int, queue: Any, out: Any) -> None
 @jit
 def store_rows(rows: Any, slot: Any, out: Any) -> None:
     """See `Writes.store_rows`."""
-    stride = len(out) // len(rows)
+    stride, words = len(out) // len(rows), rows.shape[2]
     for lane in range(slot.shape[0]):
         for b in range(slot.shape[1]):
-            for w in range(rows.shape[2] if slot[lane, b] >= 0 else 0):
+            for w in range(0, words + LINE - 1, LINE):
+                prefetch(out, (lane * stride + slot[lane, b]) * words + min(w, words - 1))
+        for b in range(slot.shape[1]):
+            for w in range(words if slot[lane, b] >= 0 else 0):
                 out[lane * stride + slot[lane, b], w] = rows[lane, b, w]
 
 
@@ -49,16 +59,17 @@ def commit_plain(tree: Any, slot: Any, value: Any) -> None:
 
 
 @jit
-def _write(columns: Any, lane: int, i: int, c: Any, env: int) -> None:
-    """Write the columns of a new experience."""
-    columns.floats[:, lane, i] = 0.0
-    columns.floats[0, lane, i] = c
-    columns.bytes[:, lane, i] = 0
-    columns.birth[lane, i] = columns.number[lane]
-    columns.updated[lane, i] = np.int32(columns.clock[lane])  # wraps around
-    if columns.env.size:
-        columns.env[lane, i] = env
-    columns.number[lane] += 1
+def _expect(floats: Any, small: Any, birth: Any, updated: Any, lane: int, slot: Any) -> None:
+    """Ask for the columns of slots [M], so that cache misses overlap."""
+    lanes, width = birth.shape
+    for i in slot:
+        at = lane * width + i
+        for k in range(len(floats)):
+            prefetch(floats, k * lanes * width + at)
+        for k in range(len(small)):
+            prefetch(small, k * lanes * width + at)
+        prefetch(birth, at)
+        prefetch(updated, at)
 
 
 @jit
@@ -66,30 +77,92 @@ def commit(tree: Any, rule: Any, columns: Any, slot: Any, c: Any, n_step: int) -
     """Register new experiences with crystallization c f32[L, 1 or M] in slots i64[L, M]: columns, counts, weights,
     labels, sums, generations; a negative slot is skipped, and no slot occurs twice."""
     label, generation, weighting, epsilon, highest = tree[1], tree[3], rule[2], rule[3], rule[5]
+    floats, small, birth, updated, env, clock, number, filled, thresholds = columns  # passing them on costs time
     mark, weight = np.zeros(slot.shape, np.uint8), np.empty(slot.shape, np.float32)
     for lane in range(slot.shape[0]):
+        _expect(floats, small, birth, updated, lane, slot[lane])
         for b in range(slot.shape[1]):
             i, state = slot[lane, b], c[lane, min(b, c.shape[1] - 1)]
             if i < 0:
                 continue
-            for enter in columns.enter:
+            for enter in thresholds:
                 mark[lane, b] += state > enter[lane, 0]
             weight[lane, b] = weigh(highest[lane], weighting[mark[lane, b]], state, epsilon)
             if label[lane, i] != UNLABELLED:
-                columns.filled[lane, label[lane, i]] -= 1.0
-            columns.filled[lane, mark[lane, b]] += 1.0
-            _write(columns, lane, i, state, b // n_step)
+                filled[lane, label[lane, i]] -= 1.0
+            filled[lane, mark[lane, b]] += 1.0
+            for k in range(len(floats)):
+                floats[k, lane, i] = 0.0 if k else state
+            for k in range(len(small)):
+                small[k, lane, i] = 0
+            birth[lane, i], updated[lane, i] = number[lane], np.int32(clock[lane])  # the clock wraps around
+            if env.size:
+                env[lane, i] = b // n_step
+            number[lane] += 1
             generation[lane, i] += 1
     update_sums(tree, slot, weight, mark)
 
 
+structs: Any = structref
+
+
+@structs.register
+class _HeldType(types.StructRef):
+    """What compiled code knows of `Held`."""
+
+
+class Held(structref.StructRefProxy):
+    """The arrays of a ledger, given to compiled code once: taking twenty of them out of Python objects at each call
+    costs more than a few experiences.
+    """
+
+
+structs.define_constructor(Held, _HeldType, ["order", "tree", "rule", "columns"])
+structs.define_boxing(_HeldType, Held)
+_held: Any = Held
+
+
 @jit
-def commit_one(tree: Any, columns: Any, slot: int, value: float) -> None:
-    """`commit` of one slot of the only lane, empty or in the first stratum, with c = 0 and the weight `value`."""
-    if tree[1][0, slot] == UNLABELLED:
-        columns.filled[0, 0] += 1.0
-    _write(columns, 0, slot, np.float32(0.0), 0)
-    update_one(tree, slot, value, 0)
+def hold(order: Any, tree: Any, rule: Any, columns: Any) -> Any:
+    """See `CpuEntry`."""
+    return _held(order, tree, rule, columns)
+
+
+@jit
+def admit_ring(held: Any, slot: Any, time: Any) -> None:
+    """Allocate slots i64[L, M], advance the time i64[L] by M."""
+    counter, slots, queue = held.order
+    allocate(np.ones(slot.shape, np.bool_), counter, slots, queue, slot)
+    time += slot.shape[1]
+
+
+@jit
+def admit_plain(held: Any, slot: Any, time: Any) -> None:
+    """`admit_ring` and `commit_plain`."""
+    admit_ring(held, slot, time)
+    commit_plain(held.tree, slot, held.rule[5])
+
+
+@jit
+def admit(held: Any, slot: Any, time: Any) -> None:
+    """`admit_ring`, and `commit` with c = 0."""
+    admit_ring(held, slot, time)
+    commit(held.tree, held.rule, held.columns, slot, np.zeros((len(slot), 1), np.float32), 1)
+
+
+def finite(values: Any) -> Any:
+    """Whether all values [L, E, K] are finite."""
+    return numpy_writes.finite(values) if values.dtype == np.float16 else _finite(values)  # numba has no float16
+
+
+@jit
+def _finite(values: Any) -> bool:
+    wrong = 0
+    for lane in range(values.shape[0]):
+        for e in range(values.shape[1]):
+            for k in range(values.shape[2]):
+                wrong += not abs(values[lane, e, k]) < np.inf
+    return wrong == 0
 
 
 @jit

@@ -171,11 +171,6 @@ def _update_level(sums: Any, below: int, offset: int) -> None:
     sums[:, :, offset : offset + children.shape[2]] = _in_order(np.ascontiguousarray(np.moveaxis(children, -1, 0)))
 
 
-def update_one(tree: Any, slot: int, value: float, new: int) -> None:
-    tree[3][0, slot] += 1
-    update_sums(tree, np.array([[slot]]), np.array([[value]]), np.array([[new]], np.uint8))
-
-
 def learn(tree: Any, rule: Any, slot: Any, ticket: Any, magnitude: Any) -> None:
     (weight, label, _, generation, _), (c, error, weighting, epsilon, exponent, max_priority) = tree, rule
     flat = positions(slot, weight.shape[1])

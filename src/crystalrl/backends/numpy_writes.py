@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from crystalrl.backends.numpy_tree import lanes_of, update_one, update_sums, weigh
+from crystalrl.backends.numpy_tree import lanes_of, update_sums, weigh
 from crystalrl.backends.protocols import UNLABELLED
 
 
@@ -19,6 +19,10 @@ def allocate(valid: Any, counter: Any, slots: int, queue: Any, out: Any) -> None
 
 
 def store_rows(rows: Any, slot: Any, out: Any) -> None:
+    if slot.size == 1:
+        if slot[0, 0] >= 0:
+            out[slot[0, 0]] = rows[0, 0]
+        return
     lanes, kept = len(rows), slot >= 0
     flat = slot if lanes == 1 else slot + lanes_of(slot) * (len(out) // lanes)
     out[flat[kept]] = rows[kept]
@@ -57,12 +61,56 @@ def commit(tree: Any, rule: Any, columns: Any, slot: Any, c: Any, n_step: int) -
     tree[3][at] += 1  # no slot occurs twice
 
 
-def commit_one(tree: Any, columns: Any, slot: int, value: float) -> None:
-    if tree[1][0, slot] == UNLABELLED:
+def hold(order: Any, tree: Any, rule: Any, columns: Any) -> Any:
+    return order, tree, rule, columns
+
+
+def bound(function: Any, *examples: Any) -> Any:
+    return function
+
+
+def admit_ring(held: Any, slot: Any, time: Any) -> None:
+    counter, slots, queue = held[0]
+    if slot.size == 1:
+        number = int(counter[0])
+        slot[0, 0] = queue[0, min(number, slots - 1)] if queue.size else number % slots
+        counter[0] = number + 1
+    else:
+        allocate(np.ones(slot.shape, bool), counter, slots, queue, slot)
+    time += slot.shape[1]
+
+
+def admit_plain(held: Any, slot: Any, time: Any) -> None:
+    admit_ring(held, slot, time)
+    _, tree, rule, _ = held
+    tree[3][lanes_of(slot), slot] += 1
+    update_sums(tree, slot, rule[5][:, None], np.zeros(slot.shape, np.uint8))
+
+
+def admit(held: Any, slot: Any, time: Any) -> None:
+    admit_ring(held, slot, time)
+    _, tree, rule, columns = held
+    if slot.size == 1:
+        _commit_one(tree, rule, columns, slot)
+    else:
+        commit(tree, rule, columns, slot, np.zeros((len(slot), 1), np.float32), 1)
+
+
+def _commit_one(tree: Any, rule: Any, columns: Any, slot: Any) -> None:
+    """`commit` of one slot of the only lane with c = 0, in a third of the time."""
+    i = slot[0, 0]
+    old = tree[1][0, i]
+    if old != 0:
         columns.filled[0, 0] += 1
-    _write(columns, 0, slot, 0.0, columns.number[0], 0)
+        columns.filled[0, old : old + 1] -= 1  # nothing, if the slot was empty
+    _write(columns, 0, i, 0.0, columns.number[0], 0)
     columns.number[0] += 1
-    update_one(tree, slot, value, 0)
+    tree[3][0, i] += 1
+    update_sums(tree, slot, rule[5][:, None], np.zeros(slot.shape, np.uint8))
+
+
+def finite(values: Any) -> bool:
+    return b"\0" not in np.isfinite(values).tobytes()  # takes a third of the time of `all`
 
 
 def examine(slot: Any, error: Any, magnitude: Any) -> Any:

@@ -47,6 +47,11 @@ class TreeTensors(NamedTuple):
     slots: int
     """N, the number of slots."""
 
+    @property
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """weight, label, sums, generation and offsets, as the loops on CPU take them."""
+        return (*(tensor.numpy() for tensor in self[:4]), np.array(self.offsets))
+
 
 class ColumnArrays(NamedTuple):
     """The tensors of `SlotColumns` as NumPy views."""
@@ -156,7 +161,6 @@ class TreeOperations(Protocol):
     def learn(self, slots: Tensor, ticket: Tensor, magnitude: Tensor, rule: Rule) -> None: ...
     def set(self, slots: Tensor, weight: Tensor, label: Tensor) -> None: ...
     def commit(self, slots: Tensor, rule: Rule, columns: SlotColumns | None, c: Tensor | None) -> None: ...
-    def commit_one(self, slot: int, rule: Rule, columns: SlotColumns | None) -> None: ...
     def rebuild(self) -> None: ...
 
 
@@ -197,6 +201,13 @@ class Writes(Protocol):
 
     def take(self, values: Tensor, slots: Tensor) -> Tensor:
         """The values [L, B, …] of slots int64[L, B]; values [L, N, …]."""
+
+
+class Entry(Protocol):
+    """Allocates and registers new experiences in one call, on the host; see `CpuEntry`."""
+
+    def __call__(self, slots: NDArray[np.int64], time: NDArray[np.int64]) -> None:
+        """Write the next slots to `slots` int64[L, M], advance the time int64[L] by M, and register the experiences."""
 
 
 @dataclass(frozen=True)

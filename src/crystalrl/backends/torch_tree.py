@@ -96,9 +96,6 @@ class TorchTree:
         self.set(slots, rule.weight(label, base, slots.clamp_min(0)), label)
         bump(self.generation, slots)
 
-    def commit_one(self, slot: int, rule: Rule, columns: SlotColumns | None) -> None:
-        self.commit(torch.full_like(self._lane, slot), rule, columns, None)
-
     def rebuild(self) -> None:
         for s in range(self.strata):
             mine = self.weight.to(torch.float64) * (self.label == s if self.strata > 1 else 1)

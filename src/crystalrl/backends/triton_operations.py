@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from crystalrl.backends import triton_sample, triton_tree, triton_writes
@@ -32,10 +31,6 @@ class TritonTree:
 
     def commit(self, slots: Tensor, rule: Rule, columns: SlotColumns | None, c: Tensor | None) -> None:
         triton_writes.commit(self._tree, slots.contiguous(), rule, columns, c)
-
-    def commit_one(self, slot: int, rule: Rule, columns: SlotColumns | None) -> None:
-        slots = torch.full((self._tree.lanes, 1), slot, device=self._tree.weight.device)
-        self.commit(slots, rule, columns, None)
 
     def rebuild(self) -> None:
         triton_tree.build_sums(self._tree)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl.backends import backend_for, recording
@@ -68,12 +69,13 @@ class ReplayMemory(StoredMemory, complete=False):
         self.arena: AnyArena = new() if arena is None else arena
         self.windows = NStep(spec, self.packer.layout) if spec.n_step > 1 else None
         self.time = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
-        self._numpy_time = self.time.numpy() if self.device.type == "cpu" else np.empty(0)
+        self._numpy_time = self.time.numpy() if self.device.type == "cpu" else np.empty(0, np.int64)
         self._on_cuda = self.device.type == "cuda"
         self._width = spec.envs * spec.n_step
         """Slots that one call may write in each lane."""
         self._outer = outer_shape(spec)
-        self._single = self.backend.on_host and self.lanes == spec.envs == spec.n_step == 1
+        self._direct = self.backend.on_host and spec.n_step == 1
+        """Whether steps are stored without tensors."""
         self._all_valid = torch.ones(self.lanes, spec.envs, dtype=torch.bool, device=self.device)
         self._filled = False  # whether every lane is known to hold an experience
 
@@ -119,22 +121,20 @@ class ReplayMemory(StoredMemory, complete=False):
         """`add`; c: see `Ledger.commit`."""
         self._make_room()
         rows = self.packer.pack(transition)
-        if not self._single or valid is not None:
+        if not self._direct or valid is not None or c is not None:
             return self._add_rows(rows, valid, c)
-        slot = self.ledger.allocate_one()  # may raise: nothing has changed yet
-        self._numpy_time += 1
-        self.ledger.commit_one(slot, c)
-        return self._write_single(slot)
+        slots = np.empty((self.lanes, self.spec.envs), np.int64)
+        self.ledger.admit(slots, self._numpy_time)  # may raise: nothing has changed yet
+        return self._put(slots)
+
+    def _put(self, slots: NDArray[np.int64]) -> Tensor:
+        """Store the packed rows in slots [L, E], on the host."""
+        self.arena.put(self.packer.scratch_array, slots)
+        return torch.from_numpy(slots.reshape(self._outer))
 
     def _make_room(self) -> None:
-        if not recording(self.device):
+        if not self._on_cuda or not recording(self.device):
             self.arena.reserve(self._width)  # may raise: nothing has changed yet
-
-    def _write_single(self, slot: int) -> Tensor:
-        """The common case, without tensors: one lane, one environment, one step, on CPU."""
-        if slot >= 0:
-            self.arena.write_one(self.packer.scratch_row, slot)
-        return torch.from_numpy(np.array(slot if self.spec.lanes is None else [[slot]]))
 
     def _add_rows(self, rows: Tensor, valid: ArrayLike | None, c: Tensor | None) -> Tensor:
         mask = self._all_valid if valid is None else self.packer.mask("valid", valid)

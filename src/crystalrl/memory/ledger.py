@@ -6,6 +6,7 @@ which of them are drawn. Another library may keep its own storage and use only a
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl.backends import backend_for
+from crystalrl.backends.protocols import Entry
 from crystalrl.memory.sampling.sampler import Sampler, UniformSampler
 from crystalrl.memory.storage.checks import Named, Problems, counters, refuse
 from crystalrl.random import Streams
@@ -45,11 +47,9 @@ class Ledger(Protocol):
         """Confirm that the rows of the allocated slots int64[L, M] are stored; c float32[L, 1 or M]: their
         initial crystallization, of which only a crystal ledger knows."""
 
-    def allocate_one(self) -> int:
-        """`allocate` for a single experience of the only lane, on CPU."""
-
-    def commit_one(self, slot: int, c: Tensor | None = None) -> None:
-        """`commit` for a single experience of the only lane, on CPU; its row is stored next."""
+    def admit(self, slots: NDArray[np.int64], time: NDArray[np.int64]) -> None:
+        """On the host: `allocate` slots [L, M] for M experiences of every lane, advance its time int64[L] by M, and
+        `commit`. Raises, with nothing changed, if there are fewer."""
 
     def sampler(self) -> Sampler:
         """A sampler of the experiences, now and later: it reads the ledger at each draw."""
@@ -101,9 +101,6 @@ class CountedLedger:
     def commit(self, slots: Tensor, c: Tensor | None = None) -> None:
         pass
 
-    def commit_one(self, slot: int, c: Tensor | None = None) -> None:
-        pass
-
     def sampler(self) -> Sampler:
         return UniformSampler(self.streams, self)
 
@@ -134,7 +131,9 @@ class RingLedger(CountedLedger):
     def allocate(self, valid: Tensor) -> Tensor:
         return self.backend.writes.allocate(valid, self.number, self.slots)
 
-    def allocate_one(self) -> int:
-        number = int(self._number[0])
-        self._number[0] = number + 1
-        return number % self.slots
+    def admit(self, slots: NDArray[np.int64], time: NDArray[np.int64]) -> None:
+        self._entry(slots, time)
+
+    @cached_property
+    def _entry(self) -> Entry:
+        return self.backend.entry(self.number, self.slots)

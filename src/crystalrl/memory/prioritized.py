@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from crystalrl.backends.protocols import Entry
 from crystalrl.lanes import PerLane, lane_values, per_lane
 from crystalrl.memory.base import ReplayMemory
 from crystalrl.memory.ledger import RingLedger
@@ -71,8 +73,9 @@ class PrioritizedLedger(RingLedger):
     def commit(self, slots: Tensor, c: Tensor | None = None) -> None:
         self.tree.commit(slots, self.rule)
 
-    def commit_one(self, slot: int, c: Tensor | None = None) -> None:
-        self.tree.commit_one(slot, self.rule)
+    @cached_property
+    def _entry(self) -> Entry:
+        return self.backend.entry(self.number, self.slots, tree=self.tree.nodes, rule=self.rule)
 
     def sampler(self) -> WeightedSampler:
         whole = BatchStrata((1.0,), "largest_remainder")

@@ -12,6 +12,7 @@ from typing import Any, Unpack
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from crystalrl.memory.base import ReplayMemory
@@ -114,7 +115,14 @@ class ReservoirLedger(CountedLedger):
         later = ((position[:, :, None] == position[:, None, :]) & (order[None, :] > order[:, None])).any(-1)
         self.reserved.scatter_(1, torch.where(later, self.reserved.shape[1] - 1, position), slots)
 
-    def allocate_one(self) -> int:
+    def admit(self, slots: NDArray[np.int64], time: NDArray[np.int64]) -> None:
+        if slots.size == 1:
+            slots[0, 0] = self._allocate_one()
+        else:
+            slots[:] = self.allocate(torch.from_numpy(np.ones(slots.shape, bool)))
+        time += slots.shape[1]
+
+    def _allocate_one(self) -> int:
         """`allocate` in plain numbers, for one experience in one lane on CPU."""
         window, room, recent, reserved = self.window, self.slots - self.window, self._recent[0], self._reserved[0]
         number = int(self._number[0])

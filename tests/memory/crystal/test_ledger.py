@@ -74,19 +74,19 @@ def test_new_experiences_are_written_as_a_plain_loop_would(backend: str, phases:
     assert bool((ledger.utility[empty] == 0.5).all())
 
 
-@pytest.mark.parametrize("c", [None, 0.2, 0.5, 0.9])
-def test_one_new_experience_is_written_as_many_are(c: float | None) -> None:
-    state = None if c is None else torch.full((1, 1), c)
+@pytest.mark.parametrize(("lanes", "envs"), [(1, 1), (1, 8), (3, 2)])
+def test_experiences_are_admitted_at_once_as_they_are_allocated_and_committed(lanes: int, envs: int) -> None:
     for name in ("numba", "numpy"):
         with computing_with(name):
-            single, many = (ledger_of(lanes=1) for _ in range(2))
-        for _ in range(SLOTS // 4):
-            slot = single.allocate_one()
-            single.commit_one(slot, state)
-            assert slot == int(stored(many, np.ones((1, 1), bool), None if state is None else state.numpy()))
-        single.check()
-        for key, tensor in many.tensors().items():
-            assert torch.equal(single.tensors()[key], tensor), key
+            at_once, one_by_one = (ledger_of(lanes, envs) for _ in range(2))
+        time, slots = np.arange(lanes), np.empty((lanes, envs), np.int64)
+        for step in range(1, SLOTS // 2 // envs):
+            at_once.admit(slots, time)
+            assert slots.tolist() == stored(one_by_one, np.ones((lanes, envs), bool), None).tolist()
+            assert time.tolist() == [lane + step * envs for lane in range(lanes)]
+        at_once.check()
+        for key, tensor in one_by_one.tensors().items():
+            assert torch.equal(at_once.tensors()[key], tensor), key
 
 
 def test_a_slot_written_again_leaves_its_old_phase_and_raises_its_generation(backend: str) -> None:

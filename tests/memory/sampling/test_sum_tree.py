@@ -195,7 +195,7 @@ def test_one_new_experience_is_stored_as_many_are(backend: str) -> None:
     slots = np.random.default_rng(1).permutation(300)[:150]
     many.commit(torch.from_numpy(slots)[None], rule)
     for slot in slots:
-        single.commit_one(int(slot), rule)
+        single.commit(torch.tensor([[slot]]), rule)
     for name in ("weight", "sums", "generation"):
         assert torch.equal(getattr(many, name), getattr(single, name)), name
 

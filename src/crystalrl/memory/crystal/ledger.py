@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from crystalrl.backends import backend_for, recording
-from crystalrl.backends.protocols import SlotColumns, Weighting
+from crystalrl.backends import alloc, backend_for, recording
+from crystalrl.backends.protocols import Entry, SlotColumns, Weighting
 from crystalrl.dynamics import EMPTY
 from crystalrl.lanes import per_lane
 from crystalrl.memory.crystal.checks import counts, ledger_problems
@@ -82,15 +85,13 @@ class CrystalLedger:
         self.number = torch.zeros(lanes, dtype=torch.int64, device=device)
         self.max_priority = torch.ones(lanes, dtype=torch.float32, device=device)
         self.filled = torch.zeros(lanes, len(WEIGHTING), dtype=torch.float64, device=device)
-        self.queue = torch.zeros(lanes, slots, dtype=torch.int32, device=device)
+        self.queue = alloc.zeros((lanes, slots), torch.int32, device)
         self.head = torch.zeros(lanes, dtype=torch.int64, device=device)
         self.tail = torch.zeros(lanes, dtype=torch.int64, device=device)
         self._set_thresholds(device)
         self._columns = self._allocate_columns(spec, clock)
         self._set_rules(device)
         self.strata = BatchStrata(params.batch, params.split, params.draws_per_experience, params.importance)
-        if device.type == "cpu":
-            self._queue_array, self._head_array = self.queue.numpy(), self.head.numpy()
         self.clear()
 
     def _lane(self, name: str, device: torch.device) -> Tensor:
@@ -119,7 +120,7 @@ class CrystalLedger:
         )
 
         def zeros(*shape: int, kind: torch.dtype = torch.float32) -> Tensor:
-            return torch.zeros(*shape, lanes, slots + 1, dtype=kind, device=device)
+            return alloc.zeros((*shape, lanes, slots + 1), kind, device)
 
         floats, small = zeros(len(names)), zeros(2, kind=torch.uint8)
         self._wide = dict(zip((*names, "streak", "flags"), (*floats, *small), strict=True))
@@ -193,19 +194,16 @@ class CrystalLedger:
         if (c is not None or self.strata.scarce) and not recording(slots.device):
             self.refresh_strata()
 
-    def allocate_one(self) -> int:
-        self.reserve(1)
-        slot = int(self._queue_array[0, self._head_array[0]])
-        self._head_array[0] += 1
-        return slot
-
-    def commit_one(self, slot: int, c: Tensor | None = None) -> None:
-        if c is not None:
-            return self.commit(torch.tensor([[slot]], device="cpu"), c)
-        self.tree.commit_one(slot, self.rule, self._columns)
+    def admit(self, slots: NDArray[np.int64], time: NDArray[np.int64]) -> None:
+        self.reserve(slots.shape[1])
+        self._entry(slots, time)
         if self.strata.scarce:
             self.refresh_strata()
-        return None
+
+    @cached_property
+    def _entry(self) -> Entry:
+        new = backend_for(self.tree.device).entry
+        return new(self.head, self.slots, self.queue, self.tree.nodes, self.rule, self._columns)
 
     def sampler(self) -> WeightedSampler:
         return WeightedSampler(self.streams, self, self.tree, self.rule, self.strata, self.is_exponent, self.gate)

@@ -103,8 +103,8 @@ class CrystalMemory(StoredCrystals):
         """
         c = None if crystallization is None else checked_c(self.spec, crystallization)
         slots = self._add(transition, valid, c)
-        if not recording(self.device):
-            self._steps += self.spec.envs
+        if not self._on_cuda or not recording(self.device):
+            self._steps[0] += self.spec.envs
         if self.params.every_episode or self.params.boost:
             mask = self._all_valid if valid is None else self.packer.mask("valid", valid)
             ended = self.episodes.step(self.ledger, transition, mask)

@@ -53,8 +53,8 @@ class SumTree:
         self._issued = 0
         """Added to the generations of tickets: above all tickets from before other contents were loaded."""
         self.clear()
-        tensors = TreeTensors(self.weight, self.label, self.sums, self.generation, self.offsets, slots)
-        self.operations = kind.operations(tensors)
+        self.nodes = TreeTensors(self.weight, self.label, self.sums, self.generation, self.offsets, slots)
+        self.operations = kind.operations(self.nodes)
         one = torch.ones(lanes, 1, dtype=torch.float64, device=self.device)
         self._no_gate = LossGate(torch.zeros(lanes, 0, dtype=torch.float32, device=self.device), one, one)
 
@@ -111,10 +111,6 @@ class SumTree:
         experiences. Otherwise all belong to the first.
         """
         self.operations.commit(slots, rule, columns, c)
-
-    def commit_one(self, slot: int, rule: PriorityRule, columns: SlotColumns | None = None) -> None:
-        """`commit` of one slot of the only lane, with c = 0."""
-        self.operations.commit_one(slot, rule, columns)
 
     def bump(self, slots: Tensor) -> None:
         """Raise the generation of slots int64[L, B], so that updates of earlier draws skip them; negative: skipped."""

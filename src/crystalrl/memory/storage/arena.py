@@ -69,7 +69,7 @@ class Arena(Payload):
         self.lanes, self.slots = spec.lanes or 1, spec.capacity
         self.device = torch.device(spec.device)
         backend, words = backend_for(self.device), layout.words
-        self._writes = backend.writes
+        self._writes, self._store = backend.writes, backend.store
         size = self.lanes * self.slots * words * WORD
         refuse_if_too_large(size, self.device, f"a memory of {self.lanes} × {self.slots} experiences")
         stride = self.slots + (not backend.on_host)  # on a GPU, one spare slot for skipped writes
@@ -85,9 +85,9 @@ class Arena(Payload):
         """Store rows int64[L, M, W] in slots int64[L, M]; a negative slot is skipped."""
         self._writes.store_rows(rows, slots, self.flat_rows)
 
-    def write_one(self, row: NDArray[np.int64], slot: int) -> None:
-        """Store one row int64[W] of the only lane, on CPU."""
-        self._numpy_rows[slot] = row
+    def put(self, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
+        """`write` of arrays, on the host."""
+        self._store(rows, slots, self._numpy_rows)
 
     def flat(self, slots: Tensor) -> Tensor:
         """Position [L·B] of slots int64[L, B] in `flat_rows`."""

@@ -52,8 +52,8 @@ class ExternalArena(Payload):
     def write(self, rows: Tensor, slots: Tensor) -> None:
         raise RuntimeError("add: wanted `reserve_slots` and `commit`, because another library stores the experiences")
 
-    def write_one(self, row: NDArray[np.int64], slot: int) -> None:
-        self.write(torch.from_numpy(row), torch.tensor(slot, device="cpu"))
+    def put(self, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
+        self.write(torch.from_numpy(rows), torch.from_numpy(slots))
 
     def invalidate(self) -> None:
         """Drop the fetched columns: the storage has changed."""

@@ -94,13 +94,12 @@ class FrameArena(Arena):
             self.pool.reserve(frames)
 
     def write(self, rows: Tensor, slots: Tensor) -> None:
-        given, chosen, at = rows.numpy(), slots.numpy(), (slots + self._base).numpy()
-        windows = chosen.shape[1] // self.spec.envs
-        for lane, place in np.argwhere(chosen >= 0).tolist():
-            self._write(given[lane, place], at[lane, place], lane * self.spec.envs + place // windows)
+        self.put(rows.numpy(), slots.numpy())
 
-    def write_one(self, row: NDArray[np.int64], slot: int) -> None:
-        self._write(row, slot, 0)
+    def put(self, rows: NDArray[np.int64], slots: NDArray[np.int64]) -> None:
+        windows, at = slots.shape[1] // self.spec.envs, slots + self._base.numpy()
+        for lane, place in np.argwhere(slots >= 0).tolist():
+            self._write(rows[lane, place], at[lane, place], lane * self.spec.envs + place // windows)
 
     def _write(self, row: NDArray[np.int64], at: int, env: int) -> None:
         """Store one given row of an environment at a position of `flat_rows`; what was there is released."""

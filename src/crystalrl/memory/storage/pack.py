@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from crystalrl.backends import backend_for
 from crystalrl.memory.storage.layout import TERMINATED, TRUNCATED, Layout, column_name
 from crystalrl.memory.storage.spec import Shape, StorageSpec
 from crystalrl.types import ArrayLike, Transition
@@ -34,11 +35,14 @@ class Packer:
         self.corrupt = torch.zeros((), dtype=torch.bool, device=self.device)
         shape = (self.lanes, spec.envs, layout.words)
         self.scratch = torch.zeros(shape, dtype=torch.int64, device="cpu", pin_memory=not on_cpu)
-        self.scratch_row = self.scratch.numpy()[0, 0]
-        self._columns = layout.numpy_views(self.scratch.numpy())
-        self._spans = layout.float_spans(self.scratch.numpy())
-        self._lead, self._plain = self._leading_shapes(), not isinstance(spec.obs, Mapping)
-        self._shapes = {name: [(*lead, *f.shape) for lead in self._lead] for name, f in layout.fields.items()}
+        self.scratch_array = self.scratch.numpy()
+        """What `pack` returns on CPU."""
+        self._columns = layout.numpy_views(self.scratch_array)
+        self._finite, self._spans = backend_for(self.device).finite, layout.float_spans(self.scratch_array)
+        self._ends = b"", b""
+        """Flags that the scratch rows hold."""
+        self.lead, self._plain = self._leading_shapes(), not isinstance(spec.obs, Mapping)
+        self._shapes = {name: [(*lead, *f.shape) for lead in self.lead] for name, f in layout.fields.items()}
         self._copied = None if on_cpu else torch.cuda.Event()
 
     def pack(self, t: Transition) -> Tensor:
@@ -59,9 +63,7 @@ class Packer:
                     self._put(column_name(role, name), _part(given, role, name, self.spec))
         self._put("action", t.action)
         self._put("reward", t.reward)
-        terminated, truncated = self._flag("terminated", t.terminated), self._flag("truncated", t.truncated)
-        self._columns["ending"][...] = terminated * TERMINATED + truncated * TRUNCATED
-        self._columns["discount"][...] = self.spec.gamma * (1 - terminated)
+        self._put_ends(self._flag("terminated", t.terminated), self._flag("truncated", t.truncated))
         self._put_context(t.context)
         self._refuse_values()
         if self._copied is None:
@@ -97,28 +99,40 @@ class Packer:
         self._refuse_context(value)
         if value is not None:
             array = _array("context", value)
-            self._put("context", np.broadcast_to(array, self._lead[-1]) if array.ndim == 0 else array)
+            self._put("context", np.broadcast_to(array, self.lead[-1]) if array.ndim == 0 else array)
 
     def _refuse_context(self, value: ArrayLike | None) -> None:
         if (value is not None) != self.spec.context:
             wanted = "an integer id" if self.spec.context else "none (the memory was built with context=False)"
             raise ValueError(f"context: wanted {wanted}, got {value!r}")
 
-    def _flag(self, name: str, value: ArrayLike) -> Any:
-        """A boolean or 0/1 flag as an integer or integer array."""
+    def _put_ends(self, terminated: bytes, truncated: bytes) -> None:
+        """Write what follows from the flags, unless the rows hold it from the step before: most steps end nothing."""
+        if self._ends == (terminated, truncated):
+            return
+        ends = (np.frombuffer(flags, np.uint8).astype(np.int64) for flags in (terminated, truncated))
+        first, second = (flags.reshape(-1, 1) if len(flags) == 1 else flags.reshape(self.lanes, -1) for flags in ends)
+        self._columns["ending"][...] = first * TERMINATED + second * TRUNCATED
+        self._columns["discount"][...] = self.spec.gamma * (1 - first)
+        self._ends = terminated, truncated
+
+    def _flag(self, name: str, value: ArrayLike) -> bytes:
+        """A boolean or 0/1 flag as a byte, or as one for each environment."""
         if isinstance(value, bool | np.bool_):
-            return int(value)
+            return b"\1" if value else b"\0"
+        if type(value) is np.ndarray and value.dtype == bool and value.shape == self.lead[-1]:
+            return value.tobytes()
         array = _array(name, value)
-        if array.ndim and array.shape not in self._lead:
-            raise ValueError(f"{name}: wanted shape {' or '.join(map(str, self._lead))}, got {array.shape}")
+        if array.ndim and array.shape not in self.lead:
+            raise ValueError(f"{name}: wanted shape {' or '.join(map(str, self.lead))}, got {array.shape}")
         if array.dtype.kind != "b" and not np.isin(array, (0, 1)).all():
             raise ValueError(f"{name}: wanted booleans, got {array.dtype} values {array.reshape(-1)[:4]}")
-        return array.astype(np.int64)
+        return array.astype(bool).tobytes()
 
     def _refuse_values(self) -> None:
         """Raise if the scratch rows hold NaN, an infinity or an unknown action."""
         for span in self._spans:
-            if not np.isfinite(span).all():
+            if not self._finite(span):
                 bad = [name for name, c in self._columns.items() if c.dtype.kind == "f" and not np.isfinite(c).all()]
                 raise ValueError(f"{', '.join(bad)}: wanted finite numbers of {span.dtype}, got NaN or infinity")
         actions = self.spec.action
@@ -138,7 +152,7 @@ class Packer:
             given |= {column_name(role, name): _part(value, role, name, self.spec) for name in self.spec.obs_shapes}
         self._refuse_context(t.context)
         if t.context is not None:
-            given["context"] = torch.as_tensor(t.context, device=self.device).expand(self._lead[-1])
+            given["context"] = torch.as_tensor(t.context, device=self.device).expand(self.lead[-1])
         for name, value in given.items():
             _refuse_tensor(name, value, columns[name], self._shapes[name])
             columns[name].copy_(value.reshape(columns[name].shape))
@@ -149,7 +163,7 @@ class Packer:
         if isinstance(self.spec.action, int):
             self.corrupt |= ((columns["action"] < 0) | (columns["action"] >= self.spec.action)).any()
         ends = [
-            torch.as_tensor(x, device=self.device).bool().expand(self._lead[-1]) for x in (t.terminated, t.truncated)
+            torch.as_tensor(x, device=self.device).bool().expand(self.lead[-1]) for x in (t.terminated, t.truncated)
         ]
         terminated, truncated = (end.reshape(lead) for end in ends)
         flags = terminated.view(torch.uint8), truncated.view(torch.uint8)
