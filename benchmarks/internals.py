@@ -172,7 +172,7 @@ def bytes_by_part(memory: Any) -> dict[str, float]:
     """Per slot: payload, ledger (with the visit counts, without anchors), neighbour lists, copies of vectors."""
     graph = memory.neighbours.graph if isinstance(memory, CrystalMemory) else None
     listed, vectors = (graph.list_bytes, graph.nbytes - graph.list_bytes) if graph else (0, 0)
-    anchors = sum(anchor.nbytes for anchor in getattr(memory, "anchors", {}).values())
+    anchors = sum(anchor.nbytes for anchor in (memory.anchors or {}).values())
     parts = {"payload": memory.arena.nbytes, "lists": listed, "vectors": vectors}
     parts["ledger"] = memory.nbytes - sum(parts.values()) - anchors
     return {name: count / memory.capacity for name, count in parts.items()}

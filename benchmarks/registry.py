@@ -92,7 +92,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         {"halfcheetah": halfcheetah.block, "halfcheetah-curve": halfcheetah.curve_block}, device=best_device(),
     ),
     "suites": Benchmark(
-        "Environment steps with updates per second on Meta-World, MinAtar and Atari, and beside Stable-Baselines3.",
+        "Steps with updates per second on Meta-World, MinAtar and Atari, also compared with Stable-Baselines3.",
         "suites", suites.measure, {"suites": suites.block}, device=best_device(),
     ),
     "sb3-forgetting": Benchmark(

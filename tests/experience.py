@@ -19,7 +19,7 @@ FIELDS = ("obs", "action", "reward", "next_obs", "discount", "weight", "index", 
 
 
 def simple(number: int, *, ends: bool = False, cut: bool = False, context: int | None = None) -> Transition:
-    """The number-th step of one environment with obs=(2,) and action=4: all of it can be told from the number."""
+    """Step `number` of one environment with obs=(2,) and action=4; the number determines all its fields."""
     return Transition(
         np.full(2, number, np.float32),
         number % 4,

@@ -249,7 +249,7 @@ class ReservoirTwin(Twin):
         return slot
 
     def _offer(self, number: int, leaver: int | None) -> int:
-        """Offer the leaver (the newcomer itself if there is no window) to the reservoir; the slot that this frees."""
+        """Offer what leaves the window (without a window, the new experience) to the reservoir; the slot freed."""
         older = number - self.window
         room = self.capacity - self.window
         if older < room:

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import stranger
+from benchmarks import internals, stranger
 from benchmarks.__main__ import main
 from benchmarks.harness.results import RESULTS, Setting, in_parts, load
 from benchmarks.harness.timing import Job, excess, interleaved, medians, ratio
 from benchmarks.libraries.learning import compare
 from benchmarks.registry import BENCHMARKS
+from crystalrl import CrystalMemory, PrioritizedMemory, ReservoirMemory, UniformMemory
 
 ROOT = Path(__file__).parents[1]
 
@@ -85,6 +86,16 @@ def test_a_run_writes_its_numbers_and_prints_its_blocks(tmp_path: Path, capsys: 
     path.write_text(json.dumps(load("sb3_pendulum")))
     main(["run", "sb3-pendulum", "--json", str(path)])
     assert "| Pendulum-v1, 5 seeds |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", [UniformMemory, PrioritizedMemory, ReservoirMemory, CrystalMemory])
+@pytest.mark.parametrize("anchored", [False, True])
+def test_the_bytes_of_a_memory_are_those_of_its_parts_and_anchors(kind: type, anchored: bool) -> None:
+    anchor = {"anchor": {"q": (2,)}} if anchored and kind is CrystalMemory else {}
+    memory = kind(64, obs=(2,), action=2, **anchor)
+    parts = internals.bytes_by_part(memory)
+    assert set(parts) == {"payload", "ledger", "lists", "vectors"}
+    assert sum(parts.values()) * 64 + 64 * 2 * 4 * len(anchor) == memory.nbytes
 
 
 def test_the_benchmark_of_memories_is_also_a_script(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The package as a user gets it: what it says of itself, and that wheel and sdist work in clean environments."""
+"""The package as a user gets it: its metadata, and that wheel and sdist work in clean environments."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def interpreters() -> dict[str, str]:
 
 
 def _runs(program: str) -> bool:
-    """Whether it is a Python, and not only a link to one that is not there."""
+    """Whether this is a Python that exists, not a dangling link."""
     return subprocess.run([program, "--version"], capture_output=True, check=False).returncode == 0
 
 

@@ -13,7 +13,7 @@ from crystalrl.turnover import Climb, turnover
 
 
 def test_by_littles_law_glass_holds_what_becomes_crystal_for_its_time_there() -> None:
-    """Where all have the same utility the newest win: whatever lies in a full glass store is evicted before crystal."""
+    """If all utilities are equal, newer ones stay: what is in a full glass store is evicted before it is crystal."""
     params = CrystalParams(time_unit=100)
     seen = turnover(params, 1000, 100, [0.5] * 10)
     assert seen.shares[1] == 0.0

@@ -1,4 +1,4 @@
-"""What `import crystalrl` brings in, and what it offers."""
+"""What `import crystalrl` imports, and its public names."""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ CROSSING = {
     "memory/test_vector_environments.py": "from the steps of an environment to the batches of a memory",
     "study/test_ladders.py": "every row of the built-in ladders with its real environments",
     "suites/test_published.py": "published benchmarks whose environments fail, and runs that are killed",
+    "study/test_learning.py": "runs of every design learn a task, and forget as expected",
     "study/test_baselines.py": "the rows of the study of baselines run, with equal numbers of trials",
     "report/test_browser.py": "pages in a real browser",
     "test_benchmarks.py": "the scripts in benchmarks/",
@@ -40,6 +41,7 @@ CROSSING = {
     "test_import.py": "importing the package as a whole",
     "test_mirrored.py": "this file",
     "test_pages.py": "the generated pages",
+    "test_sizes.py": "how long files and functions are",
 }
 """Test files about a property that crosses modules, or about what is no module, and what each is about."""
 

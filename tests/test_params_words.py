@@ -34,7 +34,7 @@ class Observed:
 def observe(
     params: CrystalParams, slots: int, utility: float, until: int, window: tuple[int, int], episode: int = 10**9
 ) -> Observed:
-    """Feed a memory until so many steps; experiences near the utility count if they arrive within the window."""
+    """Feed a memory for a number of steps; experiences near the utility count if they arrive within the window."""
     memory = CrystalMemory(slots, obs=(1,), action=2, params=params, envs=ENVS)
     level = np.random.default_rng(0).permutation((np.arange(until) + 0.5) / until)
     error = UTILITIES[(level * len(UTILITIES)).astype(int)].astype(np.float32)

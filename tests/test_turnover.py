@@ -1,4 +1,4 @@
-"""How c climbs, and what a memory that turns over keeps."""
+"""How fast c rises, and what a memory keeps while its contents turn over."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def test_the_climb_takes_as_many_consolidations_as_the_law(preset: CrystalParams
     while c <= 0.5:
         dt = torch.tensor(climb.step * (wait if count == 0 and preset.clock == "steps" else 1.0))
         c, count = (c + dt * dynamics.drift(c, gain, loss) if climb.euler else law(c, gain, loss, dt)), count + 1
-    assert float(climb.turns(0.5, wait)) == count
+    assert float(climb.consolidations(0.5, wait)) == count
 
 
 def test_melting_is_a_climb_downwards() -> None:
     climb = Climb.of(CrystalParams(melt=0.1), 200, 2000, 0.5, 1.0)
     assert climb.target == 0.0
-    assert float(climb.turns(0.65, 1.0, start=1.0)) == math.ceil(-math.log(0.65) / 0.1)
-    assert float(climb.turns(0.65, 1.0)) == math.inf
+    assert float(climb.consolidations(0.65, 1.0, start=1.0)) == math.ceil(-math.log(0.65) / 0.1)
+    assert float(climb.consolidations(0.65, 1.0)) == math.inf
 
 
 def test_episodes_make_consolidations_due_besides_the_interval() -> None:

@@ -44,16 +44,22 @@ class Reader:
     def __init__(self, package: Package, concrete: list[Class] | None = None) -> None:
         self.package, self.concrete = package, concrete or []
         self._attributes: dict[tuple[Class, str], Class | None] = {}
+        self._types: dict[Function, dict[str, Any]] = {}
 
     def uses(self, function: Function) -> list[list[Use]]:
         """What a function calls or passes on, in order, each as a list of candidates: one if it is known."""
-        module, types = self.package.paths[function.path], self.types(function)
         found: list[list[Use]] = []
         for node in code_of(function.node):
-            candidates = self._candidates(node, types, module, function)
+            candidates = self.used(node, function)
             if candidates and candidates not in found:
                 found.append(candidates)
         return found
+
+    def used(self, node: ast.AST, function: Function) -> list[Use]:
+        """What one node of a function's code calls or passes on."""
+        if function not in self._types:
+            self._types[function] = self.types(function)
+        return self._candidates(node, self._types[function], self.package.paths[function.path], function)
 
     def _candidates(self, node: ast.AST, types: dict[str, Any], module: Module, function: Function) -> list[Use]:
         if isinstance(node, ast.Call):

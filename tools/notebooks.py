@@ -53,7 +53,7 @@ def execute(path: Path, folder: Path) -> Any:
     """The notebook of a file with its outputs; it runs in the folder."""
     made = notebook(path.read_text())
     client = NotebookClient(made, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
-    # `crystalrl` is the one beside this Python
+    # `crystalrl` is the one next to this Python
     search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     client.execute(env={**os.environ, **PLAIN, "PATH": search})
     for cell in made.cells:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -53,7 +53,7 @@ class Measured:
     returns: list[str]
     """Steps that send the reader back to a file."""
     uncalled: list[str]
-    """Steps whose caller, as the walk has it, does not name them."""
+    """Steps whose caller, as the walk has it, does not name them, or that are not met by following the code."""
     undeclared: list[str]
     """What a function of the walk uses that is neither in the walk nor a contract."""
     unused: list[str]
@@ -88,13 +88,15 @@ def callers_of(steps: list[Step]) -> Iterator[tuple[Step, Step | None]]:
 
 def measure(walk: Walk, package: Package, contracts: str) -> Measured:
     """Follow a walk through the source; `contracts` hold for every walk."""
-    steps = steps_of(walk, package)
-    undeclared, used = completeness(steps, walk, package, listed(contracts + walk.contracts))
+    steps, reader = steps_of(walk, package), reader_for(walk, package)
+    undeclared, used = completeness(steps, reader, listed(contracts + walk.contracts))
+    met = in_reading_order(steps, reader)
     return Measured(
         files=list(dict.fromkeys(step.path for step in steps)),
         lines=len({(step.path, line) for step in steps for line in span(step.what)}),
-        returns=list(returns_in(steps)),
-        uncalled=[str(step) for step, caller in callers_of(steps) if caller is not None and not names(caller, step)],
+        returns=list(returns_in(met)),
+        uncalled=[str(step) for step, caller in callers_of(steps) if caller and not names(caller, step)]
+        + [str(step) for step in steps if step.what not in {each.what for each in met}],
         undeclared=undeclared,
         unused=[place for place in listed(walk.contracts) if place not in used],
     )
@@ -104,6 +106,59 @@ def span(what: Part) -> range:
     """The lines of a function or class."""
     first = min([what.node.lineno, *(decorator.lineno for decorator in what.node.decorator_list)])
     return range(first, (what.node.end_lineno or first) + 1)
+
+
+def reader_for(walk: Walk, package: Package) -> Reader:
+    return Reader(package, [part for part in package.find_all(listed(walk.concrete)) if isinstance(part, Class)])
+
+
+def in_reading_order(steps: list[Step], reader: Reader) -> list[Step]:
+    """The steps as they are met if every call is followed where it stands, whatever the order in which a walk lists
+    them: each step once, below the first function that calls it. Arguments are read before the call they belong to.
+    """
+    listed_below: dict[Part, list[Step]] = {}
+    for step, caller in callers_of(steps):
+        if caller is not None:
+            listed_below.setdefault(caller.what, []).append(step)
+    met: dict[Part, Step] = {}
+
+    def meet(part: Part, depth: int) -> None:
+        if part in met:
+            return
+        met[part] = Step(depth, part)
+        for function in functions_of([part]):
+            for node in evaluated(function.node.body):
+                found = {use.target for use in reader.used(node, function)}
+                mentioned = [step.what for step in listed_below.get(part, []) if wanted_names(step) & {name_in(node)}]
+                for each in [*(step.what for step in steps if owned(step.what, found)), *mentioned]:
+                    meet(each, depth + 1)
+
+    for step, caller in callers_of(steps):
+        if caller is None:
+            meet(step.what, 0)
+    return list(met.values())
+
+
+def owned(part: Part, found: set[Part]) -> bool:
+    """Whether one of the functions and classes found is this one, or a method of this class."""
+    return part in found or any(isinstance(each, Function) and each.owner is part for each in found)
+
+
+def evaluated(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """The nodes of some statements, inner ones first; the name of a function that is called is not one of its own."""
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            function = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+            yield from evaluated([*function, *node.args, *node.keywords])
+        else:
+            yield from evaluated(ast.iter_child_nodes(node))
+        yield node
+
+
+def name_in(node: ast.AST) -> str:
+    """The last name of x, x.name, or of the function in a call; empty for anything else."""
+    node = node.func if isinstance(node, ast.Call) else node
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def returns_in(steps: list[Step]) -> Iterator[str]:
@@ -124,17 +179,19 @@ def returns_in(steps: list[Step]) -> Iterator[str]:
 
 def names(caller: Step, step: Step) -> bool:
     """Whether the caller's code has the step's name in it: for a constructor the class's, and `learn` for `_learn`."""
-    outer, _, inner = step.what.name.rpartition(".")
-    if inner == "__call__":
+    if step.what.name.endswith(".__call__"):
         return True  # an object that is called need not have a telling name
-    wanted = {outer} if inner == "__init__" else {inner, inner.lstrip("_")}
-    return bool(wanted & set(re.findall(r"\w+", ast.unparse(caller.what.node))))
+    return bool(wanted_names(step) & set(re.findall(r"\w+", ast.unparse(caller.what.node))))
 
 
-def completeness(steps: list[Step], walk: Walk, package: Package, contracts: list[str]) -> tuple[list[str], set[str]]:
+def wanted_names(step: Step) -> set[str]:
+    outer, _, inner = step.what.name.rpartition(".")
+    return {outer} if inner == "__init__" else {inner, inner.lstrip("_")}
+
+
+def completeness(steps: list[Step], reader: Reader, contracts: list[str]) -> tuple[list[str], set[str]]:
     """What the functions of a walk use that is neither in it nor a contract, and the contracts that they use."""
-    concrete = [part for part in package.find_all(listed(walk.concrete)) if isinstance(part, Class)]
-    reader, inside = Reader(package, concrete), [step.what for step in steps]
+    inside = [step.what for step in steps]
     undeclared, used = [], set()
     for function in functions_of(inside):
         for candidates in reader.uses(function):

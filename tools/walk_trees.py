@@ -109,8 +109,6 @@ memory/crystal/memory.py::CrystalMemory.add
   memory/base.py::ReplayMemory._add
     memory/base.py::ReplayMemory._make_room
     memory/base.py::ReplayMemory._add_rows
-      memory/base.py::ReplayMemory._outer
-      memory/base.py::ReplayMemory._outer_windows
       memory/base.py::ReplayMemory._store_closed
         memory/base.py::ReplayMemory._store
           memory/crystal/ledger.py::CrystalLedger.allocate

@@ -7,8 +7,9 @@ function that calls it. It stops at contracts: documented functions and classes 
 
 How it counts. Lines: physical lines of the functions and classes named, from the first decorator to the end, with
 docstrings and blank lines, each once. Files: distinct files. Returns: how often the reader is sent to a file that was
-opened before, other than the file of the caller, in all calls of a walk together. Nothing may be left out: whatever a
-function of a walk uses must be in the walk or be a contract. `tests/tools/test_walks.py` checks the goals.
+opened before, other than the file of the caller, in all calls of a walk together; every call is followed where it
+stands in the code, not where the walk lists it. Nothing may be left out: whatever a function of a walk uses must be in
+the walk or be a contract. `tests/tools/test_walks.py` checks the goals.
 """
 
 from __future__ import annotations

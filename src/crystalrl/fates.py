@@ -1,4 +1,4 @@
-"""What becomes of single experiences in a memory that turns over."""
+"""What happens to individual experiences while the contents of a memory turn over."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from crystalrl.params_checks import floats
 from crystalrl.turnover import GOLDEN, Array, Climb, Turnover
 
 PROBES = 60
-"""Experiences followed."""
+"""Number of experiences followed."""
 INSTANT = 1e-6
 """Times closer than this are the same consolidation."""
 
 
 @dataclass(frozen=True)
 class Fates:
-    """What became of experiences of one utility, in environment steps after their arrival; ∞: it did not happen."""
+    """When things happened to experiences of one utility, in environment steps after their arrival; ∞: never."""
 
     glass: Array
     crystal: Array
@@ -29,7 +29,7 @@ class Fates:
     crowded: NDArray[np.bool_]
     """Whether they were lost because glass was full of more useful ones, not overwritten as liquid."""
     refused: NDArray[np.bool_]
-    """Whether the crystal store was closed when they could have become crystal."""
+    """Whether the crystal store was full when they could have become crystal."""
 
     def share(self, what: str) -> float:
         """Share of the experiences to which it happened."""
@@ -108,4 +108,4 @@ class _Probe:
 def _rise(climb: Climb, tau: float, interval: float, slices: int, birth: float) -> float:
     """Environment steps from the arrival to the consolidation at which c has passed τ."""
     wait, stride = (1 - birth / interval % 1.0) * interval, interval * slices
-    return float(wait + (climb.turns(tau, wait / stride) - 1) * stride)
+    return float(wait + (climb.consolidations(tau, wait / stride) - 1) * stride)

@@ -1,4 +1,4 @@
-"""The parameters of a crystal memory in words: what becomes of an experience, overwriting included."""
+"""Describes in words what the parameters of a crystal memory do to an experience, including overwriting."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from crystalrl.params_checks import floats
 from crystalrl.turnover import Array, Climb, Turnover, steps_between, turnover
 
 SURE = 0.98
-"""Share of the followed experiences from which on all are said to do the same."""
-
-
+"""From this share of the followed experiences on, the text speaks of all."""
 WASTE = 0.8
-"""Share of the slots in use below which a warning is due."""
+"""Share of the slots in use below which the text warns."""
 
 
 def describe(
@@ -30,10 +28,10 @@ def describe(
     episode: int | None = None,
     utilities: Sequence[float] | None = None,
 ) -> str:
-    """What becomes of an experience of this utility: when it becomes glass and crystal, or is overwritten.
+    """What happens to an experience of this utility: when it becomes glass and crystal, or is overwritten.
 
-    episode: environment steps of an episode, which counts with `every_episode`; utilities: those of all experiences
-    that arrive (None: evenly over [0, 1]).
+    episode: environment steps of an episode, used with `every_episode`; utilities: those of all experiences that arrive
+    (None: uniform over [0, 1]).
     """
     for name, value in (("utility", utility), ("interference", interference)):
         if not 0 <= value <= 1:
@@ -44,7 +42,7 @@ def describe(
 
 @dataclass(frozen=True)
 class Outlook:
-    """What becomes of experiences of one utility in one memory."""
+    """What happens to experiences of one utility in one memory."""
 
     params: Lifecycle
     slots: int
@@ -58,9 +56,9 @@ class Outlook:
     climb: Climb
     seen: Turnover
     later: Fates
-    """Of experiences that arrive in the long run."""
+    """Fates of experiences that arrive in the long run."""
     first: Fates
-    """Of experiences that arrive before the first consolidation."""
+    """Fates of experiences that arrive before the first consolidation."""
 
     @classmethod
     def of(
@@ -87,7 +85,7 @@ class Outlook:
         return [f"{head}, once the memory is full:", *later, "The first ones, before the first consolidation:", *first]
 
     def _same(self) -> bool:
-        """Whether what is said of the first experiences would differ from the rest by the times only."""
+        """Whether the first experiences differ from later ones only in the times."""
         later, first = self.later, self.first
         shares = ("glass", "crystal", "lost")
         alike = all(_certainty(later.share(what)) == _certainty(first.share(what)) for what in shares)
@@ -118,8 +116,8 @@ class Outlook:
         share = float(which.mean())
         if _certainty(share) == 0:
             return ""
-        who = "" if _certainty(share) == 2 else f"in {share:.0%} of the cases "
-        return f"  {who}{verb} after about {self._time(float(time[which].mean()))}{more}"
+        often = "" if _certainty(share) == 2 else f"in {share:.0%} of the cases "
+        return f"  {often}{verb} after about {self._time(float(time[which].mean()))}{more}"
 
     def _obstacle(self, fate: Fates) -> str:
         if fate.refused.any():
@@ -128,8 +126,8 @@ class Outlook:
 
     def _time(self, steps: float) -> str:
         """A time in consolidations and environment steps."""
-        turns = steps / self.interval
-        count = f"{turns:,.0f}" if turns >= 10 else f"{turns:.1f}"
+        number = steps / self.interval
+        count = f"{number:,.0f}" if number >= 10 else f"{number:.1f}"
         if self._counts_episodes and self.episode is None:
             return f"{count} consolidations (episodes)"
         return f"{float(f'{steps:.3g}'):,.0f} environment steps ({count} consolidations)"
@@ -153,10 +151,10 @@ class Outlook:
         return lines
 
     def _melts(self, phase: str, below: float) -> str:
-        turns = float(self.climb.turns(below, 1.0, start=1.0)) * self.params.slices
-        if math.isinf(turns):
+        number = float(self.climb.consolidations(below, 1.0, start=1.0)) * self.params.slices
+        if math.isinf(number):
             return f"A crystal (c = 1) never becomes {phase} again: c stays above {below:.3g}."
-        return f"A crystal (c = 1) becomes {phase} again after {self._time(turns * self.interval)}."
+        return f"A crystal (c = 1) becomes {phase} again after {self._time(number * self.interval)}."
 
     def population(self) -> list[str]:
         glass, crystal = self.seen.shares

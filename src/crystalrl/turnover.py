@@ -1,9 +1,9 @@
-"""How a memory turns over: how fast c rises, and which experiences are overwritten or evicted meanwhile.
+"""Simulates how the contents of a memory turn over: how fast c rises, and which experiences are replaced meanwhile.
 
-A memory is followed from empty, consolidation by consolidation, with the rules of `CrystalMemory` and the mean of c,
-for a stream of one experience per environment step, each of constant utility and free of interference. Large memories
-are scaled down: fewer slots, proportionally fewer arrivals. `Turnover` is what was overwritten when;
-`crystalrl.fates` follows single experiences through it.
+The simulated memory starts empty and receives one experience per environment step, each with constant utility and
+without interference. It follows the rules of `CrystalMemory`, with the mean of c in place of a random c. A large memory
+is scaled down: fewer slots, and proportionally fewer experiences. `Turnover` records what was overwritten or evicted,
+and when; `crystalrl.fates` follows individual experiences through it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,17 @@ from crystalrl.params_checks import floats
 
 Array = NDArray[np.float64]
 FREE, LIQUID, GLASS, CRYSTAL = range(4)
-SLOTS, TURNS, FILLS, LONGEST = 2000, 50, 10, 500
-"""Slots that are followed at most; consolidations per filling of the memory at most; fillings; consolidations to
-crystal beyond which they are not awaited."""
+SLOTS = 2000
+"""Maximum number of simulated slots."""
+PER_FILLING = 50
+"""Maximum number of simulated consolidations while as many experiences arrive as the memory has slots."""
+FILLINGS = 10
+"""How often the simulation fills the memory."""
+LONGEST = 500
+"""The simulation is not prolonged if experiences need more consolidations than this to become crystal."""
 GOLDEN = (math.sqrt(5) - 1) / 2
 NOTHING = (-1.0, -1.0)
-"""Utility and birth below those of any experience."""
+"""A limit below the utility and birth of every experience."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Climb:
 
     @classmethod
     def of(cls, params: Lifecycle, interval: float, slots: int, utility: float, interference: float = 0.0) -> Climb:
-        """The climb of an experience whose outputs have settled; the first lane, if parameters differ."""
+        """For an experience whose outputs have settled; with the first lane's parameters, if they differ."""
         alpha, beta, leak = (floats(x)[0] for x in (params.alpha, params.beta, params.leak))
         gain, loss = alpha * utility, beta * interference
         if params.melt is not None:
@@ -54,74 +59,74 @@ class Climb:
 
     @property
     def target(self) -> float:
-        """c*, where c tends to from 0."""
+        """c*, the limit of c from 0."""
         return self.gain / (self.gain + self.loss) if self.gain + self.loss else 0.0
 
     def kept(self, dt: Any) -> Array:
-        """The share of the distance to c* that is left after a step."""
+        """Share of the distance to c* that is left after a step."""
         rate = (self.gain + self.loss) * np.asarray(dt, dtype=np.float64)
         return np.maximum(0.0, 1 - rate) if self.euler else np.exp(-rate)
 
-    def turns(self, tau: float, wait: Any, start: float = 0.0) -> Array:
-        """Steps until c, from `start`, has passed τ; `wait` is the part of a step before the first. ∞: never."""
+    def consolidations(self, tau: float, wait: Any, start: float = 0.0) -> Array:
+        """Consolidations until c, from `start`, has passed τ; ∞: never. `wait`: part of a step before the first."""
         wait = np.asarray(wait, dtype=np.float64)
-        goal = (tau - self.target) / (start - self.target) if start != self.target else -1.0
-        if not 0 < goal < 1:
+        left = (tau - self.target) / (start - self.target) if start != self.target else -1.0
+        if not 0 < left < 1:
             return np.full_like(wait, np.inf)
         first = self.kept(self.step * (np.ones_like(wait) if self.by_calls else wait))
         each = float(self.kept(self.step))
         if each == 0:
-            return np.where(first < goal, 1.0, 2.0)
-        more = np.log(goal / np.maximum(first, 1e-300)) / math.log(each)
-        return np.where(first < goal, 1.0, 2.0 + np.floor(more + 1e-9))
+            return np.where(first < left, 1.0, 2.0)
+        more = np.log(left / np.maximum(first, 1e-300)) / math.log(each)
+        return np.where(first < left, 1.0, 2.0 + np.floor(more + 1e-9))
 
 
 @dataclass(frozen=True)
 class Turnover:
-    """What the followed memory did, by interval between two consolidations; afterwards the last quarter repeats.
+    """What the simulated memory did in each interval between two consolidations; later, the last quarter repeats.
 
-    A limit is (utility, birth) of the last experience that went: those of lower utility, or of the same and older, went
-    too.
+    A limit is the utility and birth of the last experience that was removed. All experiences of lower utility, and
+    those of equal utility that are older, were removed before it.
     """
 
     interval: float
-    """Environment steps between two consolidations of the followed memory."""
+    """Environment steps between two consolidations of the simulated memory."""
     overwritten: Array
     """[T, 2]: limit among evaluated liquid experiences."""
     newest: Array
-    """[T]: how many steps before the consolidation an experience must have come in order not to be overwritten."""
+    """[T]: experiences that arrive more than this many steps before the consolidation are overwritten before it."""
     trimmed: Array
     """[T, 2]: limit among liquid experiences beyond their capacity, at the consolidation."""
     displaced: Array
     """[T, 2]: limit among glass beyond its capacity."""
     closed: NDArray[np.bool_]
-    """[T]: whether the crystal store admits no more."""
+    """[T]: whether the crystal store accepts no more crystals."""
     formed: Array
     """[T, 2]: new glass and new crystals, per environment step."""
     counts: Array
     """[T, 3]: slots in use after the consolidation by phase, as shares of all."""
     full_after: float | None
-    """Environment steps until the crystal store was full. None: it never was."""
+    """Environment steps until the crystal store was full; None: it never was."""
 
     @property
     def cycle(self) -> int:
-        """Intervals that repeat."""
+        """Number of intervals that repeat."""
         return max(1, len(self.newest) // 4)
 
     def at(self, interval: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array]:
-        """Index of each interval, and the environment steps by which births there must be shifted."""
+        """Index of each interval in the record, and the environment steps to add to the births recorded there."""
         last = len(self.newest)
         cycles = np.maximum(0, -(-(interval + 1 - last) // self.cycle))
         return interval - cycles * self.cycle, cycles * self.cycle * self.interval
 
     @property
     def used(self) -> float:
-        """In the long run: share of the slots that are in use after a consolidation."""
+        """Share of the slots in use after a consolidation, in the long run."""
         return float(self.counts[-self.cycle :].sum(-1).mean())
 
     @property
     def shares(self) -> tuple[float, float]:
-        """In the long run: share of the experiences that becomes glass, and crystal."""
+        """Shares of the experiences that become glass and crystal, in the long run."""
         glass, crystal = self.formed[-self.cycle :].mean(0)
         return min(1.0, float(glass)), min(1.0, float(crystal))
 
@@ -135,40 +140,41 @@ def steps_between(params: Lifecycle, slots: int, episode: int | None = None) -> 
 
 
 def turnover(params: Lifecycle, slots: int, interval: float, utilities: Sequence[float] | None = None) -> Turnover:
-    """Follow a memory; utilities: of the experiences that arrive, in any order. None: evenly spread over [0, 1]."""
+    """Simulate a memory. utilities: those of the experiences that arrive, in any order; None: uniform over [0, 1]."""
     followed = _Followed(params, slots, interval, utilities)
-    for _ in range(followed.turns):
+    for _ in range(followed.consolidations):
         followed.arrive()
         followed.consolidate()
     return followed.seen()
 
 
 class _Followed:
-    """A memory with at most `SLOTS` slots that stand for all, at most `TURNS` consolidations per filling."""
+    """The simulated memory: at most `SLOTS` slots, and at most `PER_FILLING` consolidations per filling."""
 
     def __init__(self, params: Lifecycle, slots: int, interval: float, utilities: Sequence[float] | None) -> None:
         self.params, self.slots = params, slots
-        lump = max(1, round(slots / TURNS / interval))
-        self.interval = interval * lump
+        joined = max(1, round(slots / PER_FILLING / interval))
+        self.interval = interval * joined
         self.scale = min(1.0, max(SLOTS / slots, 1 / self.interval))
         caps = [round(cap * self.scale) for cap in params.caps(slots)]
         self.count = count = max(2, round(slots * self.scale))
         self.caps = (min(max(1, caps[0]), count), caps[1], min(caps[2], count - 1 - caps[1]))
         self.climb = Climb.of(params, self.interval, slots, 1.0)
         if self.climb.by_calls:
-            self.climb = replace(self.climb, step=self.climb.step * lump)
+            self.climb = replace(self.climb, step=self.climb.step * joined)
         self.sorted = np.sort(np.asarray(utilities, dtype=np.float64)) if utilities is not None else None
         self.phase, self.utility = np.zeros(count, dtype=np.int64), np.zeros(count)
         self.birth, self.distance = np.full(count, -1.0), np.ones(count)
         """Environment step of the arrival; distance to c*, as a share of c*."""
-        self.turn, self.number, self.random = 0, 0, np.random.default_rng(0)
+        self.done, self.number, self.random = 0, 0, np.random.default_rng(0)
         self.records: list[dict[str, Any]] = []
 
     @property
-    def turns(self) -> int:
-        """Consolidations to follow: ten fillings, and at least four times what the best take to become crystal."""
-        best = float(self.climb.turns(floats(self.params.tau_C)[0], 1.0))
-        fillings = math.ceil(FILLS * self.slots / self.interval)
+    def consolidations(self) -> int:
+        """Number to simulate: `FILLINGS`, and at least four times as many as experiences of utility 1 need to become
+        crystal."""
+        best = float(self.climb.consolidations(floats(self.params.tau_C)[0], 1.0))
+        fillings = math.ceil(FILLINGS * self.slots / self.interval)
         return max(4, fillings, 4 * int(best) if best < LONGEST else 0)
 
     def _drawn(self, numbers: NDArray[np.int64]) -> Array:
@@ -178,8 +184,8 @@ class _Followed:
         return np.asarray(self.sorted[(level * len(self.sorted)).astype(np.int64)])
 
     def arrive(self) -> None:
-        """The experiences of one interval: into free slots, then liquid ones by utility, then those just written."""
-        first, self.number = self.number, int((self.turn + 1) * self.interval * self.scale)
+        """Write the experiences of one interval: to free slots, then to liquid ones by utility, then over new ones."""
+        first, self.number = self.number, int((self.done + 1) * self.interval * self.scale)
         order = np.lexsort((self.birth, np.where(self.phase == FREE, -1.0, self.utility), self.phase))
         order = order[: int((self.phase <= LIQUID).sum())]
         coming, room = self.number - first, len(order)
@@ -194,9 +200,9 @@ class _Followed:
 
     def consolidate(self) -> None:
         """One step of c, then promotions and evictions, as `memory.crystal.phases` does them."""
-        start, self.turn = self.turn * self.interval, self.turn + 1
+        start, self.done = self.done * self.interval, self.done + 1
         before, record = self.phase.copy(), self.records[-1]
-        c = self._step(np.where(self.birth >= start, (self.turn * self.interval - self.birth) / self.interval, 1.0))
+        c = self._step(np.where(self.birth >= start, (self.done * self.interval - self.birth) / self.interval, 1.0))
         held = int((before == CRYSTAL).sum())
         if self.params.phases:
             self.phase[(before == LIQUID) & (c > floats(self.params.tau_L)[0])] = GLASS
@@ -215,7 +221,7 @@ class _Followed:
         record["closed"] = self.params.overflow == "frozen" and held >= self.caps[2]
 
     def _step(self, part: Array) -> Array:
-        """c of all slots after a step, of which new experiences take only a part."""
+        """c of all slots after a step. New experiences take only a part of it."""
         climb = self.climb
         gain = climb.gain * self.utility
         rate = (gain + climb.loss) * climb.step * (1.0 if climb.by_calls else part)
@@ -224,7 +230,7 @@ class _Followed:
         return np.asarray(target * (1 - self.distance))
 
     def _evict(self, phase: int, room: int) -> tuple[float, float]:
-        """Evict the least useful experiences of a phase beyond its room; returns the limit."""
+        """Evict the least useful experiences of a phase beyond its capacity; returns the limit."""
         members = np.flatnonzero(self.phase == phase)
         order = members[np.lexsort((self.birth[members], self.utility[members]))]
         gone = order[: max(0, len(order) - room)]

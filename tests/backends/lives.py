@@ -108,7 +108,7 @@ def compare_lives(one: ReplayMemory, other: ReplayMemory, steps: int, seed: int 
     consolidation of the same state, both numbers and decisions are compared, and the other goes on from the one's
     state. So all that follows must be the same whatever the rounding was.
     """
-    lives, turns = (Life(one, seed), Life(other, seed)), 0
+    lives, consolidations = (Life(one, seed), Life(other, seed)), 0
     for _ in range(steps):
         for wanted, got in zip(*(each.step() for each in lives), strict=True):
             torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-6)
@@ -120,11 +120,11 @@ def compare_lives(one: ReplayMemory, other: ReplayMemory, steps: int, seed: int 
             state = one.state_dict()
             for memory in (one, other):  # both, so that both forget the same draws
                 memory.load_state_dict(state)
-            turns += 1
+            consolidations += 1
     one.check()
     other.check()
     compare_states(one, other)
-    return turns
+    return consolidations
 
 
 def compare_states(one: ReplayMemory, other: ReplayMemory) -> None:

@@ -29,8 +29,8 @@ def test_the_variable_names_the_backend(name: str) -> None:
 @pytest.mark.parametrize("name", ["numpy", "torch"])
 @pytest.mark.parametrize(("kind", "n_step"), [(kind, 1 + (kind == "crystal")) for kind in KINDS])
 def test_a_memory_lives_the_same_life_with_each_backend(name: str, kind: str, n_step: int) -> None:
-    turns = compare_lives(*(built(kind, backend, n_step) for backend in ("auto", name)), steps=60)
-    assert (turns > 0) == (kind not in ("prioritized", "reservoir"))
+    consolidations = compare_lives(*(built(kind, backend, n_step) for backend in ("auto", name)), steps=60)
+    assert (consolidations > 0) == (kind not in ("prioritized", "reservoir"))
 
 
 @pytest.mark.parametrize("tied", [False, True])

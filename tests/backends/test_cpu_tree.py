@@ -1,4 +1,4 @@
-"""Sum trees on CPU: slots are set one at a time as many are."""
+"""Sum trees on CPU: setting slots one at a time gives the same as setting many at once."""
 
 from __future__ import annotations
 

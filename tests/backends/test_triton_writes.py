@@ -12,8 +12,10 @@ pytestmark = NEEDS_TRITON
 
 @pytest.mark.parametrize(("kind", "n_step"), [(kind, 1 + (kind == "crystal")) for kind in KINDS])
 def test_a_memory_lives_the_same_life_with_triton(kind: str, n_step: int) -> None:
-    turns = compare_lives(*(built(kind, backend, n_step) for backend in ("auto", "triton")), steps=200 if CUDA else 60)
-    assert (turns > 0) == (kind not in ("prioritized", "reservoir"))
+    consolidations = compare_lives(
+        *(built(kind, backend, n_step) for backend in ("auto", "triton")), steps=200 if CUDA else 60
+    )
+    assert (consolidations > 0) == (kind not in ("prioritized", "reservoir"))
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), "slot"])

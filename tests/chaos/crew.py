@@ -65,7 +65,7 @@ class Order:
 
 
 class Crew:
-    """Jobs that carry out orders. Each takes the order with the fewest jobs, so that all end at about the same time."""
+    """Jobs that carry out orders. Each takes the order with the fewest jobs, so all end at about the same time."""
 
     def __init__(self, orders: Sequence[Order], results: Path, tell: Callable[[Order], None]) -> None:
         self.orders, self.results, self.tell = orders, results, tell
@@ -219,7 +219,7 @@ class Child:
 
 
 def fast_folder() -> str | None:
-    """Where syncing a file costs nothing, if there is room."""
+    """A folder in which syncing a file costs nothing, if there is room for one."""
     folder = "/dev/shm"
     return folder if os.path.isdir(folder) and shutil.disk_usage(folder).free >= ROOM else None
 
@@ -231,7 +231,7 @@ def carry_out(
     seed: int = SEED,
     tell: Callable[[Order], None] = lambda order: None,
 ) -> list[Order]:
-    """Make attempts until each attack has as many as wanted, going on from stored figures. `tell` is called for each
+    """Make attempts until each attack has the wanted number, continuing from stored figures. `tell` is called for each
     attack that is over. An attack that cannot be carried out here is left as it is.
     """
     orders = []

@@ -106,7 +106,7 @@ def run(disk: Disk, number: int, rng: random.Random) -> None:
 
 
 def command(disk: Disk, number: int, rng: random.Random) -> None:
-    """A command that cannot print what it should ends with one message and an exit status."""
+    """A command whose output cannot be printed ends with one message and an exit status."""
     from crystalrl.cli.errors import INVALID
 
     words = rng.choice([["list"], ["--help"], ["run", "--help"]])

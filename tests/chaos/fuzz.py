@@ -34,7 +34,7 @@ CASES = crystal.CASES | {
 }
 """Parameters of crystal memories: those of the machines' own tests, and all presets as they are."""
 WITH_OWN_RATES = ("paper", "anchored", "default")
-"""Cases of which lanes may have rates of their own."""
+"""Cases whose lanes may have different rates."""
 LANES = (None, None, 1, 3)
 """Lanes of a memory; None, the usual case, twice as often."""
 

@@ -39,7 +39,7 @@ ENVIRONMENTS = 2
 """Of each learner, while training and while scoring."""
 WORKERS = "CRYSTALRL_WORKERS"
 HANGS = 12
-"""One of so many studies with worker processes has an environment that hangs: the library waits a minute for it."""
+"""One in this many studies with worker processes has an environment that hangs: the library waits a minute for it."""
 
 
 @dataclass(frozen=True)

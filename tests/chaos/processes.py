@@ -24,7 +24,7 @@ def prepare(folder: Path) -> Path:
 
 
 def give_away(folder: Path, number: int, size: int, rng: random.Random) -> Verdict:
-    """A memory given to a process draws there what it draws here."""
+    """A memory sent to another process draws the same batches there."""
     method, kind = METHODS[number % 3], KINDS[number // 3 % 4]
     memory = small(kind, 64)
     for _ in range(rng.randint(1, 100)):

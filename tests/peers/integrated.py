@@ -15,7 +15,7 @@ from tests.peers.native import ACTIONS, PARAMS, Drawn, Subject
 
 
 class Blank(gym.Env[Any, Any]):
-    """An environment of given spaces in which no step is ever taken."""
+    """An environment with given spaces that is never stepped."""
 
     action_space = gym.spaces.Discrete(ACTIONS)
 

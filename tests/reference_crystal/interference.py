@@ -1,4 +1,4 @@
-"""Which experiences others contradict, and how that spreads to what leads there."""
+"""Which experiences others contradict, and how interference spreads to the steps that lead there."""
 
 from __future__ import annotations
 

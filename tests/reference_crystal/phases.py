@@ -51,7 +51,7 @@ def evict(items: Items, flagged: set[int], capacity: int, p: CrystalParams) -> N
 
 
 def trim(items: Items, phase: str, room: int, worth: Callable[[Item], float]) -> None:
-    """Evict the least worthy, the older first among equals; what is pinned never."""
+    """Evict the least useful, the older first among equals; never pinned ones."""
     members = [(s, e) for s, e in items.items() if e.phase == phase]
     members.sort(key=lambda m: (m[1].pinned, worth(m[1]), m[1].birth))
     for slot, item in members[: max(len(members) - room, 0)]:

@@ -52,7 +52,7 @@ def rounded_down(shares: dict[str, float], present: list[str], size: int) -> dic
 
 
 def bounded(exact: dict[str, float], bound: dict[str, float], size: int) -> dict[str, float]:
-    """Hand what exceeds a bound to those below theirs, one after the other; scale all up if that is not enough."""
+    """Give what exceeds a bound to entries below theirs, one after the other; scale all up if that is not enough."""
     done: set[str] = set()
     while over := [phase for phase in exact if phase not in done and exact[phase] > bound[phase]]:
         excess = sum(exact[phase] - bound[phase] for phase in over)

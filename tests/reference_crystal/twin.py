@@ -49,7 +49,7 @@ class CrystalTwin:
         self._forget_episodes(envs)
         self.slots: Items = {}
         self.grid = Grid(capacity, params)
-        self.number = self.time = self.turns = self.tick = 0
+        self.number = self.time = self.consolidations = self.tick = 0
         self.highest = self.unit = 1.0
         self.ended = False
 
@@ -125,7 +125,7 @@ class CrystalTwin:
         return out
 
     def _clock(self) -> int:
-        return self.turns if self.p.clock == "calls" else self.time
+        return self.consolidations if self.p.clock == "calls" else self.time
 
     def pin(self, slots: list[int], pinned: bool) -> None:
         for slot in slots:
@@ -200,11 +200,11 @@ class CrystalTwin:
             self._move(flagged, new)
             for item in self.slots.values():
                 self._rebase(item)
-        self.turns += 1
+        self.consolidations += 1
         self.ended = False
 
     def _turn(self, slot: int) -> bool:
-        return slot % self.p.slices == self.turns % self.p.slices
+        return slot % self.p.slices == self.consolidations % self.p.slices
 
     def _value(self, chosen: list[int], near: Near, rounded: Rounded) -> None:
         scaled = scaled_errors(self.slots, self.p)
@@ -213,7 +213,7 @@ class CrystalTwin:
             visits = pseudo_counts(self.slots, near, self.p)
         overall = sum(scaled.values()) / len(scaled)
         if self.p.downstream == "random":
-            near = random_neighbours(self.slots, self.p, self.capacity, self.seed, self.turns)
+            near = random_neighbours(self.slots, self.p, self.capacity, self.seed, self.consolidations)
         for slot in chosen:
             item, around = self.slots[slot], [scaled[j] for j in near[slot]]
             downstream = sum(around) / len(around) if around else overall
@@ -230,7 +230,7 @@ class CrystalTwin:
         self, chosen: list[int], output: dict[int, dict[str, np.ndarray]], practised: set[int], rounded: Rounded
     ) -> None:
         calls = self.p.clock == "calls"
-        now = self.turns + 1 if calls else self.time
+        now = self.consolidations + 1 if calls else self.time
         spreads = {
             name: spread(np.array([output[s][name] for s in chosen], dtype=np.float64)).mean()
             for name in (self.kappa if chosen else ())
@@ -239,7 +239,7 @@ class CrystalTwin:
             item = self.slots[slot]
             dt = (now - item.updated) * self.p.delta_t if calls else (now - item.updated) / self.p.unit(self.capacity)
             rate = rates(item, self._settled(item, output[slot], spreads), self.p)
-            item.c = float(f32(stepped(item, rate, dt, self.p, (self.seed, self.turns, slot))))
+            item.c = float(f32(stepped(item, rate, dt, self.p, (self.seed, self.consolidations, slot))))
             item.c = rounded("c", slot, item.c)
             item.updated = now
             self._follow(item, output[slot], math.inf if slot in practised else dt)
@@ -260,7 +260,7 @@ class CrystalTwin:
     def _move(self, flagged: set[int], new: set[int]) -> None:
         old = {s: e.phase for s, e in self.slots.items()}
         move(self.slots, self.capacity, self.p)
-        keys = numbers_of(self.seed, Stream.KEY, self.turns, self.capacity)
+        keys = numbers_of(self.seed, Stream.KEY, self.consolidations, self.capacity)
         for slot, item in self.slots.items():
             if item.phase == CRYSTAL and (old[slot] != CRYSTAL or slot in new):
                 item.key = float(f32(keys[slot]))

@@ -56,7 +56,7 @@ class Grid:
         self.scale: tuple[np.ndarray, np.ndarray] | None = None
 
     def visits(self, items: Items) -> dict[int, float]:
-        """Visits of each experience's cell, those of the experiences that are new to this consolidation counted in."""
+        """Visits of each experience's cell, including those of experiences that are new to this consolidation."""
         fresh = [e for e in items.values() if not e.evaluated]
         if self.scale is None and fresh:
             vectors = np.array([vector(e) for e in fresh], dtype=np.float64)

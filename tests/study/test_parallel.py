@@ -35,9 +35,9 @@ def test_rows_are_tuned_then_trained_and_a_second_start_does_what_is_left(study:
     assert run(study, tmp_path, "--minutes", "0") == 0
 
 
-def test_an_unknown_table_is_one_line_with_status_2(
-    study: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_an_unknown_table_is_one_line_with_status_2_and_starts_nothing(
+    study: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("crystalrl.study.parallel.subprocess.Popen", None)  # no process is started
     assert run(study, tmp_path, "--tables", "two") == 2
-    assert "tables" in capsys.readouterr().err
+    assert "tables" in capsys.readouterr().err  # of this process
+    assert [path.name for path in tmp_path.iterdir()] == ["study.toml"]

@@ -1,4 +1,4 @@
-"""Trying tasks: what is seen of real environments, and what is found wrong with broken ones."""
+"""Trying tasks: what is reported about real environments, and which faults of broken ones are found."""
 
 import pytest
 

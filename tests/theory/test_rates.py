@@ -19,7 +19,7 @@ def drift(rates: Rates) -> Polynomial:
 
 @pytest.mark.parametrize("n", range(1, 6))
 def test_an_eigenvalue_is_the_factor_of_the_highest_power_under_the_generator(n: int) -> None:
-    """The generator f ↦ drift·f′ + σ²c(1−c)f″/2 maps polynomials of degree n to such of degree n."""
+    """The generator f ↦ drift·f′ + σ²c(1−c)f″/2 maps polynomials of degree n to polynomials of degree n."""
     power = C**n
     mapped = drift(RATES) * power.deriv() + RATES.noise / 2 * C * (1 - C) * power.deriv(2)
     assert RATES.eigenvalue(n) == pytest.approx(-mapped.coef[n])

@@ -1,4 +1,4 @@
-"""Another library's tests with our buffers: what is run, what counts, and as what."""
+"""Another library's tests with our buffers: which are run, and how their outcomes are counted."""
 
 from __future__ import annotations
 

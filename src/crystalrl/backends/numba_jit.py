@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 
 def jit(function: Callable[..., Any], fastmath: bool = False) -> Any:
-    """Compile a function when it is first called. Without a writable place for the cache, in each process again."""
+    """Compile a function when it is first called; without a writable place for the cache, again in each process."""
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
     try:
         return numba.njit(function, cache=True, **options)

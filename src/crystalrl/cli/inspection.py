@@ -41,7 +41,7 @@ def _found(path: Path, row: str, lane: int) -> tuple[list[Inspected], list[str]]
 
 
 def live_inspection(path: Path, row: str, lane: int, address: str) -> str:
-    """The page as it is now; address: where it learns of changes."""
+    """The page as it is now; address: URL of its updates."""
     found, problems = _found(path, row, lane)
     return inspection_page(found, path.name, problems, address)
 

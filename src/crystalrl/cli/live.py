@@ -15,7 +15,7 @@ HOST = "127.0.0.1"
 """No other machine can connect."""
 EVENTS = "/events"
 PAUSE = 1.0
-"""Seconds between two looks at the files."""
+"""Seconds between two checks of the files."""
 Render = Callable[[str], str]
 """From the address of the updates to the page."""
 

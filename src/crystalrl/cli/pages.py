@@ -49,7 +49,7 @@ def report_command(folders: Sequence[Path], console: Console, wanted: Wanted, do
 
 
 def live_page(folders: Sequence[Path], address: str) -> str:
-    """The page of results folders and of their unfinished runs; address: where it learns of changes."""
+    """The page of results folders and of their unfinished runs; address: URL of its updates."""
     inner = [one for folder in folders for one in scored_folders(folder)]
     return page([source(folder) for folder in inner], Path(inner[0]), address)
 

@@ -72,6 +72,7 @@ class ReplayMemory(StoredMemory, complete=False):
         self._on_cuda = self.device.type == "cuda"
         self._width = spec.envs * spec.n_step
         """Slots that one call may write in each lane."""
+        self._outer = outer_shape(spec)
         self._single = self.backend.on_host and self.lanes == spec.envs == spec.n_step == 1
         self._all_valid = torch.ones(self.lanes, spec.envs, dtype=torch.bool, device=self.device)
         self._filled = False  # whether every lane is known to hold an experience
@@ -138,9 +139,11 @@ class ReplayMemory(StoredMemory, complete=False):
     def _add_rows(self, rows: Tensor, valid: ArrayLike | None, c: Tensor | None) -> Tensor:
         mask = self._all_valid if valid is None else self.packer.mask("valid", valid)
         steps = self.spec.envs if valid is None else mask.sum(-1)
-        if self.windows is None:
-            return self._outer(self._store(rows, mask, steps, c))
-        return self._outer_windows(self._store_closed(self.windows, self.windows.push(rows, mask), steps, c))
+        if self.windows is not None:
+            slots = self._store_closed(self.windows, self.windows.push(rows, mask), steps, c)
+        else:
+            slots = self._store(rows, mask, steps, c)
+        return slots.reshape(self._outer)
 
     def _store_closed(self, windows: NStep, closed: Closed, steps: Tensor | int, c: Tensor | None = None) -> Tensor:
         slots = self._store(closed.rows, closed.real, steps, c)
@@ -170,21 +173,12 @@ class ReplayMemory(StoredMemory, complete=False):
         """
         mask = self._ended_mask(ended)
         if self.windows is None:
-            return self._outer(torch.full(mask.shape, -1, device=self.device))
+            return torch.full(self._outer, -1, device=self.device)
         self._make_room()
-        return self._outer_windows(self._store_closed(self.windows, self.windows.flush(mask), 0))
+        return self._store_closed(self.windows, self.windows.flush(mask), 0).reshape(self._outer)
 
     def _ended_mask(self, ended: ArrayLike | None) -> Tensor:
         return self._all_valid if ended is None else self.packer.mask("ended", ended)
-
-    def _outer(self, inner: Tensor) -> Tensor:
-        """[L, E, …] without the lane and environment axes that this memory's user does not pass."""
-        if self.spec.lanes is not None:
-            return inner
-        return inner[0, 0] if self.spec.envs == 1 else inner[0]
-
-    def _outer_windows(self, slots: Tensor) -> Tensor:
-        return self._outer(slots.unflatten(1, (self.spec.envs, self.spec.n_step)))
 
     @exclusive
     def sample(self, size: int) -> Batch:
@@ -215,7 +209,7 @@ class ReplayMemory(StoredMemory, complete=False):
         slots, error, ticket = checked_update(self.spec, self.device, drawn, td_error)
         plain = ticket is None and (self.sampler.learns or not isinstance(drawn, Batch))
         if plain and not self.backend.on_host:
-            slots = torch.where(self.sampler.occupied(slots), slots, -1)  # told at the next check
+            slots = torch.where(self.sampler.occupied(slots), slots, -1)  # reported at the next check
         magnitude = self.backend.writes.magnitude(error, slots, self.capacity, self.packer.corrupt)
         if plain and self.backend.on_host and not bool(self.sampler.occupied(slots).all()):
             raise ValueError("index: wanted slots that hold an experience, got empty ones (from before a clear?)")
@@ -253,6 +247,13 @@ class ReplayMemory(StoredMemory, complete=False):
         """Pickle and copy use the saved state: tensors that are views of one storage would be separated otherwise."""
         arrays = {name: tensor.numpy() for name, tensor in self.state_dict().items()}
         return _restored, (self._header(), arrays, str(self.device))
+
+
+def outer_shape(spec: StorageSpec) -> tuple[int, ...]:
+    """Shape of the slots that `add` returns: [L, E, n] without the axes that the memory's user does not pass."""
+    lanes = () if spec.lanes is None else (spec.lanes,)
+    envs = (spec.envs,) if lanes or spec.envs > 1 else ()
+    return (*lanes, *envs, spec.n_step) if spec.n_step > 1 else (*lanes, *envs)
 
 
 def load_memory(path: str | PathLike[str], device: str | torch.device = "cpu") -> ReplayMemory:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Calls = dict[int, tuple[int, str]]
-"""Key 0: thread and name of the call under way; empty if there is none."""
+"""Key 0: thread and name of the call in progress; empty if there is none."""
 
 BODY = """
 def {name}({parameters}):
@@ -29,8 +29,8 @@ def {name}({parameters}):
 
 def exclusive(method: Method) -> Method:
     """The method raises RuntimeError, with nothing changed, while another thread is in an exclusive method of the same
-    object, which has `calls`. A thread may call one from within another. An interrupt between two lines leaves at most
-    the thread itself registered, which may go on.
+    object, which has `calls`. A thread may call one from within another. After an interrupt between two lines, the
+    thread itself may stay registered; it is not refused.
     """
     given = list(signature(method).parameters.values())
     defaults = {f"default_{p.name}": p.default for p in given if p.default is not Parameter.empty}

@@ -1,4 +1,4 @@
-"""Multi-task training: all tasks at once, from the start. No continual learner: the upper reference.
+"""Multi-task training: all tasks at once, from the start. The upper reference, not a continual learner.
 
 Environment e plays task e mod K, so that all K tasks are played in parallel if there are enough environments; with
 fewer, they are played in turns, which change where another method would change the task.

@@ -25,7 +25,7 @@ class MIRParams:
     candidates: float = 5.0
     """Candidates per retrieved experience: 50 for 10 in the authors' scripts."""
     share: float = 0.5
-    """Share of a batch that is retrieved: 10 beside 10 new ones in the authors' scripts."""
+    """Share of a batch that is retrieved: 10 in addition to 10 new ones in the authors' scripts."""
     rate: float = 0.05
     """Learning rate of the virtual step, plain gradient descent: the authors' scripts, for permuted MNIST."""
 

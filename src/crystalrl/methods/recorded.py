@@ -76,7 +76,7 @@ def empty_outputs(setup: Setup, count: int) -> dict[str, Tensor]:
 
 def per_number(agent: Agent, key: str) -> float:
     """1 / the numbers that an output consists of: turns its distance from another one, a sum over them, into a mean. A
-    Gaussian counts once per dimension, and each of twin critics is an output of its own."""
+    Gaussian counts once per dimension, and each of twin critics counts as an output."""
     outputs = agent.parts[key].network.outputs
     return 1 / (outputs // 2 if agent.distances.get(key) is gaussian_divergence else outputs)
 

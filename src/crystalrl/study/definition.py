@@ -11,7 +11,7 @@
     [rows."no gate"]                # an ablation: a copy of another row with changes
     of = "paper"
     params.gate = 0.0
-    [paper."no gate"]               # numbers of a paper, shown beside ours
+    [paper."no gate"]               # numbers of a paper, shown next to ours
     AP = 0.71
 
 A file may hold several such tables under `[tables.NAME]`. `trials`, `at_once` and `[search.ROW]`, as in `tuning`, say
@@ -59,7 +59,7 @@ class Table:
     family: tuple[str, ...] = ("AP",)
     """Metrics that are tested; Holm's correction covers all rows in all of these metrics."""
     paper: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Numbers of a paper beside ours: row → metric → number."""
+    """Numbers of a paper, shown next to ours: row → metric → number."""
 
     def __post_init__(self) -> None:
         if not self.rows:

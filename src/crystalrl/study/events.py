@@ -1,4 +1,4 @@
-"""What a run says while it goes on."""
+"""The events that a run yields."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class Consolidated:
-    """Report of a consolidation after `done` steps: name → float64[L]; further see `Consolidation`."""
+    """Report of a consolidation after `done` steps: name → float64[L]; see also `Consolidation`."""
 
     stage: int
     done: int
@@ -57,7 +57,7 @@ class Consolidated:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The environments of the run are stepping; another run may go on meanwhile."""
+    """The environments of the run are stepping; another run may continue meanwhile."""
 
 
 Event = Built | Progress | Curve | Scored | Consolidated | Contents | Incident | Waiting

@@ -39,7 +39,7 @@ class Execution:
     checkpoint_minutes: float = MINUTES
     """Minutes between two checkpoints; there is always one at the end of a task."""
     together: int = 1
-    """Runs that take turns in this process: one goes on while the environments of the others step. Not with ray."""
+    """Runs that take turns in this process: one continues while the environments of the others step. Not with ray."""
     sink: str = ""
     """Also send the numbers to tensorboard or wandb."""
 
@@ -65,7 +65,7 @@ def execute(
 ) -> Iterator[tuple[int, Event]]:
     """Run the groups that are not stored yet, each from its checkpoint if it has one; yields (number of the group,
     event). Checkpoints are written at the end of every task and at this interval in minutes. Up to `together` runs take
-    turns: one goes on while the environments of the others step. Results do not depend on it.
+    turns: one continues while the environments of the others step. Results do not depend on it.
     """
     if together < 1:
         raise ValueError(f"together: wanted a whole number ≥ 1, got {together}")

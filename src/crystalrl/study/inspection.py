@@ -111,7 +111,7 @@ def _of_cell(tables: Mapping[str, Arrays], cell: str, spec: RunSpec) -> Inspecte
 
 
 def _lines(table: Arrays, cell: str, known: str) -> Arrays | None:
-    """The lines of a cell in which a column is known; None if there are none."""
+    """The rows of a cell in which a column is known; None if there are none."""
     if known not in table:
         return None
     mine = (table["cell"] == cell) & np.isfinite(table[known].astype(float))

@@ -1,4 +1,4 @@
-"""From the lines of a table to arrays by cell and seed."""
+"""From the rows of a stored table to arrays by cell and seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Columns = Mapping[str, NDArray[Any]]
 
 
 def by_cell(columns: Columns) -> dict[str, NDArray[np.int64]]:
-    """Cell → its lines of a table, in order of first appearance."""
+    """Cell → the numbers of its rows in a table; cells in order of first appearance."""
     known: dict[str, int] = {}
     code = np.array(
         [known.setdefault(cell, len(known)) for cell in columns.get("cell", np.empty(0)).tolist()], np.int64

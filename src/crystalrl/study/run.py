@@ -54,7 +54,7 @@ class Trainer:
         self.begun = self.pauses = False
         """Whether the untrained agent was evaluated; whether the run says when it waits for its environments."""
         self.failed = torch.zeros(len(seeds), dtype=torch.bool)
-        """bool[L]: learners that an environment has ended. They go on training; their results are not used."""
+        """bool[L]: learners that an environment has ended. They keep training; their results are not used."""
         box = () if isinstance(self.suite.action, int) else self.suite.action
         kind = torch.float32 if box else torch.int64
         self.action = torch.zeros(len(seeds), spec.envs, *box, dtype=kind, device=device)

@@ -103,7 +103,7 @@ class RunFields:
     points: int = 10
     """Points of the learning curve per task."""
     lanes: int = 0
-    """Most learners that are trained together in one run; 0: all that are alike."""
+    """Maximum number of learners that are trained together in one run; 0: all that are alike."""
     scratch: bool = False
     """Train a new agent on every stage separately: the reference for forward transfer."""
     order: int = 0

@@ -19,11 +19,11 @@ class Speed:
     """Seconds of the parts of a benchmark."""
 
     round: float
-    """A step of all environments, beside what each of them takes."""
+    """A step of all environments, in addition to what each of them takes."""
     step: float
     """A step of one environment."""
     update: float
-    """An update of all lanes, beside what each of them takes."""
+    """An update of all lanes, in addition to what each of them takes."""
     lane: float
     """An update of one lane with a batch of 256."""
     episode: int

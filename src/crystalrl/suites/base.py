@@ -41,7 +41,7 @@ class World(Protocol):
         """
 
     def start(self, action: Tensor) -> None:
-        """Begin a step, which may go on while this process does something else; `finish` must follow."""
+        """Begin a step, which may continue while this process does something else; `finish` must follow."""
 
     def finish(self) -> Transition:
         """The transition of the step that `start` began."""

@@ -23,7 +23,7 @@ class Benchmark:
     """The extra of this project that installs the packages."""
     packages: tuple[str, ...]
     episode: int
-    """Most steps of an episode."""
+    """Maximum number of steps of an episode."""
     seed: int | None = None
     """Seed of the permutation of the package's order that is order 0; order n is then the permutation by seed n.
     None: order 0 is as listed, and the other orders are those of any suite."""

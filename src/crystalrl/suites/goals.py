@@ -28,7 +28,7 @@ def goal_space(tasks: Sequence[Task], ids: Sequence[int], goal: tuple[int, int] 
 
 
 class Rewards:
-    """What environments of their own, one per task, say to goals that were achieved and desired."""
+    """Rewards for achieved and desired goals, computed by separate environments, one per task."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self.tasks = tasks

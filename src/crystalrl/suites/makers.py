@@ -129,4 +129,4 @@ def close(env: Any) -> None:
 
 
 MAKERS: dict[str, Callable[..., Any]] = {"minatar": MinAtar, "meta-world": MetaWorld, "atari": atari}
-"""What stands before the colon in `make` → who makes the environment that is named after it."""
+"""Prefix of `make`, before the colon → the function that makes the environment named after the colon."""

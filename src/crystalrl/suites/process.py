@@ -1,7 +1,7 @@
-"""One worker process: how it is started, asked, waited for and stopped.
+"""One worker process: how it is started, given requests, waited for and stopped.
 
 Requests and answers are words in shared memory: the parent raises `asked`, and the worker sets `answered` to the same.
-Only what they have to say beyond that, which is rare, goes through pipes as JSON.
+Anything else, which is rare, is sent through pipes as JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from crystalrl.suites.worker import Arrays, Failure, Layout, Request
 Answer = list[Failure] | str
 """Failures of the step, or the reason why there is no answer."""
 LOOK = 0.2
-"""Seconds after which a parent that waits looks whether the worker is still alive."""
+"""Seconds after which a waiting parent checks that the worker is still alive."""
 
 
 def worker_arrays(workers: int) -> Layout:

@@ -1,7 +1,6 @@
 """Words in shared memory that a process waits for. Like `worker`, this module does not load PyTorch.
 
-On Linux a waiting process sleeps in the kernel (futex) and is woken by whoever changes the word; elsewhere it looks
-again after short pauses.
+On Linux a waiting process sleeps in the kernel (futex) and is woken by whoever changes the word; elsewhere it polls.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _CALLS = {"x86_64": 202, "aarch64": 98}
 """Number of the system call `futex` by processor."""
 _WAIT, _WAKE = 0, 1
 PAUSE = 5e-5
-"""Seconds between two looks where there is no futex."""
+"""Polling interval in seconds where there is no futex."""
 _fence = threading.Lock()
 
 

@@ -118,7 +118,7 @@ def problems(task: Task) -> list[str]:
 
 
 def named(task: Task, number: int) -> str:
-    """The name of a task, which its place and environment give it if it has none."""
+    """The name of a task; without one, it is named by its place and environment."""
     return task.name or f"task {number} ({task.make})"
 
 

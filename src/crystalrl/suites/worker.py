@@ -34,7 +34,7 @@ ALIGN = 64
 SPARE = 64
 """Environments that a process keeps although no row uses them."""
 ALIVE = 1.0
-"""Seconds after which a worker that waits looks whether its parent is still alive."""
+"""Seconds after which a waiting worker checks that its parent is still alive."""
 
 
 def nbytes(layout: Layout) -> int:

@@ -4,7 +4,7 @@ A worker is a program (`worker.py`) that owns some rows of shared arrays: it rea
 rewards and ends of episodes. It waits for words in shared memory (`process.py`). If it dies or does not answer in time,
 it is replaced: the episodes of its rows count as truncated, and an `Incident` reports where it
 happened. An environment that returns NaN, infinity or a wrong shape, that cannot start, or that fails again and again,
-ends its lane: all rows of the lane stand still from then on, and the other lanes go on.
+ends its lane: its rows no longer step, and the other lanes continue.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def _implied(needs: Tasks, params: CrystalParams, seen: Turnover, time: float) -
         remaining=kept * share * needs.task,
         remaining_of_last=kept * share * max(0.0, needs.task - delay),
         used=seen.used,
-        melting=float(climb.turns(_edge(params), 1.0, start=1.0)) * interval,
+        melting=float(climb.consolidations(_edge(params), 1.0, start=1.0)) * interval,
         notes=(),
     )
     return replace(plan, notes=_notes(needs, plan, store))

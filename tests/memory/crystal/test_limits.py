@@ -64,7 +64,7 @@ def test_without_gate_and_anchor_the_weight_is_the_importance_weight() -> None:
 
 
 def test_a_memory_without_anchors_replays_its_crystals_at_full_weight() -> None:
-    """Nothing else would hold the network to them, nor the critic beside an anchored policy. Where values are anchored,
+    """Nothing else would hold the network to them, nor the critic of an anchored policy. Where values are anchored,
     or no anchors are intended, the gate acts."""
     for params, anchor, wanted in (
         (CrystalParams(is_exponent=0.0), None, 1.0),

@@ -235,14 +235,14 @@ def test_clear_forgets_all_but_clock_and_random_streams() -> None:
     batch = memory.sample(8)
     memory.update(batch, torch.full((8,), 100.0))
     memory.consolidate(with_output)
-    time, turns = memory.time.clone(), memory.consolidations.clone()
+    time, consolidations = memory.time.clone(), memory.consolidations.clone()
     memory.clear()
     memory.check()
     assert len(memory) == 0
     assert float(memory.ledger.max_priority) == 1.0
     assert int(memory.grid.count.sum()) == 0
     assert torch.equal(memory.time, time)
-    assert torch.equal(memory.consolidations, turns)
+    assert torch.equal(memory.consolidations, consolidations)
     assert feed(memory, 3) == [0, 1, 2]
 
 

@@ -15,7 +15,7 @@ from tests.memory.crystal.experience import by_reward, memory_of
 
 
 def filled(size: int, count: int, **changes: object) -> CrystalMemory:
-    """Walks of ten environments in so many dimensions, of which the first stays where it is."""
+    """Walks of ten environments in this many dimensions; the first environment does not move."""
     params = CrystalParams.repaired(
         w1=0.0, w2=1.0, w3=0.0, backup=0.9, interference="none", alpha=0.0, boost=False, **changes
     )  # type: ignore[arg-type]
@@ -62,7 +62,7 @@ def test_who_stays_in_one_place_is_less_novel_than_who_moves_on() -> None:
 
 @pytest.mark.parametrize(("each", "useless"), [(1, True), (6, False)])
 def test_whether_a_grid_is_useless_is_known_also_when_its_table_is_full(each: int, useless: bool) -> None:
-    """So many visits to each of ever new cells fill the bounded table twelve times over."""
+    """This many visits to each new cell fill the bounded table twelve times over."""
     memory = filled(20, 1000)
     memory.grid.count.zero_()
     rng = torch.Generator().manual_seed(0)

@@ -13,7 +13,7 @@ pytest.importorskip("faiss")
 
 @pytest.mark.usefixtures("small")
 def test_adjacent_steps_are_those_stored_next_to_it_of_the_same_environment() -> None:
-    """Those at the ends of an environment's steps have steps of the next environment beside them: only candidates."""
+    """At the ends of an environment's steps, steps of the next environment are adjacent; they are only candidates."""
     memory = memory_of(300, time_unit=60)
     walk(memory, 40, 0)
     view, envs, reach = memory.snapshot(), memory.spec.envs, Trajectories.reach

@@ -80,7 +80,7 @@ def test_an_update_that_was_under_way_is_still_understood_after_loading(tmp_path
 
 
 def test_draws_from_before_a_load_are_forgotten(tmp_path: Path) -> None:
-    """A slot that was drawn, and is empty in the file, is as good as new: what is stored there next can be updated."""
+    """A slot that was drawn but is empty in the loaded file: the next experience stored there can be updated."""
     memory = PrioritizedMemory(8, **SMALL)
     memory.save(tmp_path / "empty")
     memory.add(simple(0))

@@ -21,7 +21,6 @@ from crystalrl import (
 )
 from crystalrl.memory import ReplayMemory
 from crystalrl.memory.crystal.background import Background
-from crystalrl.memory.storage import arena as arena_module
 from crystalrl.memory.storage.frame_arena import GROUP, FrameArena, arena_for
 from crystalrl.memory.storage.frames import BASE, LENGTH
 from crystalrl.memory.storage.header import CheckpointError
@@ -179,8 +178,8 @@ def test_an_add_for_which_no_memory_is_left_changes_nothing(monkeypatch: pytest.
     for _ in range(5):
         memory.add(steps.pop())  # no frame is shared
     before = memory.state_dict()
-    monkeypatch.setattr(arena_module, "available_bytes", lambda device: 10)
-    with pytest.raises(MemoryError, match=r"a pool of more than 40 frames needs .* GB on cpu, 1e-08 GB available"):
+    monkeypatch.setattr(arena_of(memory).pool, "missing", lambda frames: 10**18)
+    with pytest.raises(MemoryError, match=r"a pool of more than 40 frames needs 1e\+09 GB on cpu, .* GB available"):
         memory.add(steps.pop())
     assert_same_state(memory.state_dict(), before)
     assert len(memory) == 5
@@ -280,7 +279,7 @@ def test_only_a_memory_with_a_stack_has_a_pool() -> None:
 
 
 def test_where_experiences_leave_in_order_frames_are_stored_as_they_are() -> None:
-    """Their neighbours are there, so each frame is stored once; reading one is a copy."""
+    """Neighbouring experiences are stored too, so each frame is stored once; reading one is a copy."""
     memory = UniformMemory(200, obs=(4, 84, 84), obs_dtype=torch.uint8, action=4, stack=4)
     drifting(memory, 300)
     pool = arena_of(memory).pool

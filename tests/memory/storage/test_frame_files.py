@@ -32,7 +32,7 @@ def empty() -> ReservoirMemory:
 
 
 def drawn_line() -> ReservoirMemory:
-    """Frames of 20 × 20 pixels, of which one more is set at each step."""
+    """Frames of 20 × 20 pixels; each step sets one more of them."""
     memory = empty()
     stack = np.random.default_rng(0).integers(0, 9, (1, 20, 20), dtype=np.uint8).repeat(2, 0)
     for number in range(60):

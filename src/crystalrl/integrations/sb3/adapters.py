@@ -126,7 +126,7 @@ class ActorCritic(Adapter):
     """Whether the actor outputs mean and log σ."""
 
     def anchors(self) -> dict[str, tuple[int, ...]]:
-        """Only of the policy: the critics go on learning from all that is replayed."""
+        """Of the policy only: the critics keep learning from everything that is replayed."""
         return {"policy": ((1 + self.gaussian) * math.prod(self.model.action_space.shape),)}
 
     def evaluate(self, samples: Any) -> Evaluation:

@@ -28,8 +28,7 @@ class Stored:
 
 def occupied(memory: ReplayMemory, column: Tensor) -> Tensor:
     """The stored experiences of a column [used, …]."""
-    phase = getattr(memory.ledger, "phase", None)
-    return column if phase is None else column[phase[0, : len(column)] > 0]
+    return column[memory.sampler.occupied(torch.arange(len(column), device=memory.device)[None])[0]]
 
 
 def field(name: str) -> Stored:

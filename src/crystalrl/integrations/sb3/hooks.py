@@ -136,7 +136,7 @@ class Hooks:
 
 
 def hooks_of(critic: nn.Module) -> list[Hooks]:
-    """The hooks that a critic has. Only the critic holds them: a register of its own would keep every model alive."""
+    """The hooks that a critic has. Only the critic holds them: a separate registry would keep every model alive."""
     owners = (getattr(hook, "__self__", None) for hook in critic._forward_hooks.values())
     return [owner for owner in owners if isinstance(owner, Hooks)]
 

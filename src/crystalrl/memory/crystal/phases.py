@@ -53,7 +53,7 @@ def move(snapshot: Snapshot, columns: Columns, flagged: Tensor, keys: Tensor) ->
 def _evict_beyond_capacity(snapshot: Snapshot, utility: Tensor, pinned: Tensor, moves: Moves) -> None:
     liquid, glass, crystal = snapshot.caps
     if snapshot.shared.params.borrow:
-        liquid = snapshot.shared.capacity  # whatever glass and crystal leave empty
+        liquid = snapshot.shared.capacity  # all slots that glass and crystal leave empty
     limits = (
         ("crystal_dropped", CRYSTAL, -moves.key.to(torch.float64), crystal),
         ("glass_evicted", GLASS, utility, glass),
@@ -71,7 +71,7 @@ def _by_age(birth: Tensor) -> Tensor:
 
 
 def _rank(members: Tensor, first: Tensor, worth: Tensor, by_age: Tensor) -> Tensor:
-    """Rank int64[L, W] of each member, from 0: those marked `first`, then by falling worth, newer before older."""
+    """Rank int64[L, W] of each member, from 0: those marked `first`, then by decreasing worth, newer before older."""
     value = torch.where(first, torch.inf, worth).masked_fill(~members, -torch.inf)
     order = by_age.gather(1, value.gather(1, by_age).argsort(dim=1, descending=True, stable=True))
     places = torch.arange(order.shape[1], device=order.device).expand_as(order)

@@ -87,8 +87,8 @@ def consolidation(
     on_cpu = dict(zip(values, table, strict=True))
     counts = histogram(ledger).cpu()
     seconds = {**plan.seconds, "apply": written_at - begun_at, "report": perf_counter() - written_at}
-    turns = plan.snapshot.consolidations + 1
-    warnings = idle(ledger, anchors, turns) + health(on_cpu, ledger.params.interference)
+    consolidations = plan.snapshot.consolidations + 1
+    warnings = idle(ledger, anchors, consolidations) + health(on_cpu, ledger.params.interference)
     return Consolidation(on_cpu, counts, seconds, warnings, plan.notes, followed(plan, ledger))
 
 

@@ -78,7 +78,7 @@ class Clock:
     steps: Tensor
     """int64[1]: environment steps that this consolidation accounts for."""
     loads: int
-    """Times that other contents were loaded into the memory."""
+    """How often other contents have been loaded into the memory."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

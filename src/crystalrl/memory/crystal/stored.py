@@ -37,7 +37,7 @@ class StoredCrystals(ReplayMemory, complete=False):
     steps: Tensor
     consolidations: Tensor
     _loads = 0
-    """Times that other contents were loaded: a plan from before a load is void."""
+    """How often other contents have been loaded: a plan from before a load is void."""
 
     @classmethod
     def _restore(cls, storage: dict[str, Any], params: dict[str, Any]) -> Self:

@@ -44,11 +44,11 @@ def _pulling(ledger: CrystalLedger, anchors: Anchors) -> str:
 
 
 def _crystallizing(ledger: CrystalLedger, consolidations: Tensor) -> str:
-    turns = float(consolidations.double().mean())
-    if turns == 0:
+    number = float(consolidations.double().mean())
+    if number == 0:
         return "Not consolidated yet: call `consolidate(evaluate)` when `due`."
     largest = float((ledger.c * (ledger.phase != EMPTY)).amax(-1).mean())
-    begun = f"{turns:,.0f} consolidations; the largest c is {largest:.2f}"
+    begun = f"{number:,.0f} consolidations; the largest c is {largest:.2f}"
     glass, crystal = ledger.filled[:, 1:].mean(0).tolist()
     if crystal > 0:
         return f"{begun}; crystals have formed."
@@ -56,7 +56,7 @@ def _crystallizing(ledger: CrystalLedger, consolidations: Tensor) -> str:
 
 
 def idle(ledger: CrystalLedger, anchors: Anchors, consolidations: Tensor) -> tuple[str, ...]:
-    """Warnings about a memory that does not do its work; consolidations int64[L] so far."""
+    """Warnings about a memory that does not work as intended; consolidations int64[L] so far."""
     found = []
     full_once = bool((ledger.number >= ledger.slots).all())
     if full_once and bool((consolidations >= PATIENCE).all()) and not bool(ledger.filled[:, 1:].any()):

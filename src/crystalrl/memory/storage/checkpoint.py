@@ -30,7 +30,7 @@ _BLANK = "0" * 64
 _CHECKSUM = re.compile(rb'"checksum":"([0-9a-f]{64})"')
 _CHUNK = 1 << 22
 _ATTEMPTS = 100
-"""Times that a file which is replaced while it is read is read again."""
+"""How often a file is read again that is replaced while it is being read."""
 
 
 def write(path: str | os.PathLike[str], header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:

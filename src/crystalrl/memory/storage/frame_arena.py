@@ -28,7 +28,7 @@ from crystalrl.memory.storage.spec import StorageSpec
 
 ROLES = ("obs", "next_obs")
 GROUP = 32
-"""The most frames in a row that are coded relative to the same one."""
+"""Maximum number of consecutive frames that are coded relative to the same one."""
 
 
 def arena_for(spec: StorageSpec, layout: Layout, coded: bool) -> Arena:

@@ -52,7 +52,7 @@ def recent_frames(spec: StorageSpec) -> int:
 
 
 def needed(spec: StorageSpec, width: int) -> int:
-    """The most frames that `width` experiences of every lane can need."""
+    """Maximum number of frames that `width` experiences of every lane can need."""
     assert spec.stack is not None
     return (spec.lanes or 1) * width * 2 * spec.stack
 
