@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from benchmarks.harness.results import Result, Setting
 from crystalrl import Batch, CrystalMemory, Evaluation, Transition, UniformMemory
-from crystalrl.losses import anchor_loss
+from crystalrl.losses import advantages, anchor_loss
 from crystalrl.memory import ReplayMemory
 
 STAGE, SLOTS, BATCH, WAIT = 5_000, 800, 64, 200
@@ -30,7 +30,8 @@ COLOURS = {"liquid": "#4e9fd1", "glass": "#9fb8c8", "crystal": "#1f3b57", "A": "
 
 
 def reward_of(x: Tensor, stage: Tensor | int, action: Tensor) -> Tensor:
-    """Task A rewards action 0 where x > 0, task B the other; A redefined is A with the signs exchanged."""
+    """Task A rewards action 0 where x > 0, task B the other; A redefined is A with the signs exchanged. The mean over both
+    actions is 0, so the reward of an action is also its advantage."""
     sign = torch.as_tensor([1.0, -1.0, -1.0])[stage]
     return sign * torch.sin(2 * x) * (1 - 2 * action)
 
@@ -56,14 +57,14 @@ class Life:
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:
         q, error = self.error(batch)
-        return Evaluation(error, {"q": q})
+        return Evaluation(error, {"advantage": advantages(q)})
 
     def learn(self) -> None:
         batch = self.memory.sample(BATCH)
         q, error = self.error(batch)
         loss = (batch.weight * error**2).mean()
         if batch.anchor is not None:
-            loss = loss + anchor_loss(q, batch.anchor["q"])
+            loss = loss + anchor_loss(advantages(q), batch.anchor["advantage"])
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -71,8 +72,8 @@ class Life:
 
     @torch.no_grad()
     def output(self) -> float:
-        """Q of action 0 at the state that is shown."""
-        return round(float(self.network(seen(torch.tensor(AT), 0))[0]), 4)
+        """Advantage of action 0 at the state that is shown."""
+        return round(float(advantages(self.network(seen(torch.tensor(AT), 0)))[0]), 4)
 
 
 def live(memory: ReplayMemory, stage_steps: int) -> Iterator[tuple[int, Life]]:
@@ -107,14 +108,14 @@ def anchor_at(memory: CrystalMemory) -> Result:
     solid = (held["obs"][:, 1] > 0) & (held["phase"] > 1)
     distance = (held["obs"][:, 0] - AT).abs().masked_fill(~solid, torch.inf)
     nearest = distance.argsort()[: min(5, int(solid.sum()))]
-    target = memory.anchors["q"][0, held["index"][nearest], 0]
+    target = memory.anchors["advantage"][0, held["index"][nearest], 0]
     return {"anchor": round(float(target.mean()), 4) if len(nearest) else None}
 
 
 def measure(setting: Setting) -> Iterator[Result]:
     """The life of a crystal memory, and of a uniform one with as many slots."""
     steps = 600 if setting.quick else STAGE
-    memory = CrystalMemory(SLOTS, obs=(2,), action=2, anchor={"q": (2,)}, gamma=0.0, seed=0)
+    memory = CrystalMemory(SLOTS, obs=(2,), action=2, anchor={"advantage": (2,)}, gamma=0.0, seed=0)
     rows = [
         {"step": step, "output": life.output(), **phases_of(memory), **anchor_at(memory)}
         for step, life in live(memory, steps)
@@ -165,7 +166,7 @@ def draw_phases(result: Result, path: Path) -> None:
 
 
 def draw_anchors(result: Result, path: Path) -> None:
-    """The network's output at one state of task A: with the memory, with uniform replay, and the stored anchor."""
+    """The advantage of action 0 at one state of task A: with the memory, with uniform replay, and the stored anchor."""
     figure, axis = _axes(result)
     steps = _column(result["crystal"], "step")
     at, last = torch.tensor(AT), len(TITLES) * result["stage"]
@@ -181,7 +182,7 @@ def draw_anchors(result: Result, path: Path) -> None:
     axis.plot(
         steps, _column(result["crystal"], "anchor"), color=COLOURS["liquid"], label="stored anchors", ls="--", lw=1.2
     )
-    axis.set_ylabel("output at a state of A", fontsize=8)
+    axis.set_ylabel("advantage at a state of A", fontsize=8)
     axis.legend(fontsize=7, loc="lower left")
     _save(figure, path)
 

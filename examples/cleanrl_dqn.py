@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crystalrl import Batch, CrystalMemory, CrystalParams, Evaluation, PrioritizedMemory, Transition, UniformMemory
-from crystalrl.integrations.anchors import squared_pull
+from crystalrl.integrations.anchors import advantage_pull
+from crystalrl.losses import advantages
 
 
 @dataclass
@@ -49,7 +50,7 @@ def make_memory(args: Args, size: int, actions: int, params: CrystalParams | Non
     kinds = {"uniform": UniformMemory, "prioritized": PrioritizedMemory, "crystal": CrystalMemory}
     options = {"obs": (size,), "action": actions, "envs": args.envs, "gamma": args.gamma, "seed": args.seed}
     if args.memory == "crystal":
-        options |= {"params": params or CrystalParams(), "anchor": {"q": (actions,)}}
+        options |= {"params": params or CrystalParams(), "anchor": {"advantage": (actions,)}}
     return kinds[args.memory](args.capacity, **options)
 
 
@@ -64,7 +65,7 @@ def td_errors(q_network: nn.Module, target_network: nn.Module, batch: Batch) -> 
 def loss_of(q: Tensor, error: Tensor, batch: Batch) -> Tensor:
     loss = (batch.weight * functional.huber_loss(error, torch.zeros_like(error), reduction="none")).mean()  # memory
     if batch.anchor is not None:  # memory
-        loss = loss + squared_pull(batch.anchor["q"], q)  # memory
+        loss = loss + advantage_pull(batch.anchor["advantage"], q)  # memory
     return loss
 
 
@@ -92,7 +93,7 @@ class Agent:
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:  # memory: called when it consolidates
         q, error = td_errors(self.q, self.target, batch)
-        return Evaluation(error, {"q": q})
+        return Evaluation(error, {"advantage": advantages(q)})
 
 
 def train(args: Args, params: CrystalParams | None = None) -> list[float]:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from crystalrl import CrystalMemory, Evaluation, Transition, UniformMemory
-from crystalrl.losses import anchor_loss
+from crystalrl.losses import advantages, anchor_loss
 
 # %% [markdown]
 # The tasks: CartPole, and CartPole with left and right exchanged. The observation ends with the task, −1 or 1.
@@ -69,14 +69,14 @@ class Learner:
     @torch.no_grad()
     def evaluate(self, batch):
         q, td_error = self.errors(batch)
-        return Evaluation(td_error, {"q": q})
+        return Evaluation(td_error, {"advantage": advantages(q)})
 
     def learn(self):
         batch = self.memory.sample(64)
         q, td_error = self.errors(batch)
         loss = (batch.weight * td_error**2).mean()
         if batch.anchor is not None:
-            loss = loss + anchor_loss(q, batch.anchor["q"])
+            loss = loss + anchor_loss(advantages(q), batch.anchor["advantage"])
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
@@ -114,7 +114,7 @@ def train(memory, steps=6_000):
 
 options = {"obs": (5,), "action": 2, "gamma": 0.98, "seed": 0}
 plain, _ = train(UniformMemory(1_000, **options))
-kept, reports = train(memory := CrystalMemory(1_000, anchor={"q": (2,)}, **options))
+kept, reports = train(memory := CrystalMemory(1_000, anchor={"advantage": (2,)}, **options))
 print("return on both tasks after each, uniform:", plain.round().tolist())
 print("return on both tasks after each, crystal:", kept.round().tolist())
 

@@ -31,6 +31,15 @@ def squared_error(output: Tensor, target: Tensor) -> Tensor:
     return (output - target).square().sum(-1)
 
 
+def advantages(q: Tensor) -> Tensor:
+    """How much better each action is than the mean of all: values [..., A] minus their mean over actions.
+
+    An agent with discrete actions acts by these differences, so they are what its anchors hold. The common level of the
+    values stays free, and TD learning can raise or lower it.
+    """
+    return q - q.mean(-1, keepdim=True)
+
+
 def gaussian_distance(output: Tensor, target: Tensor) -> Tensor:
     """Bhattacharyya distance of diagonal Gaussians, each given as mean and log σ in one tensor […, 2A]."""
     mean, log_std = output.chunk(2, -1)

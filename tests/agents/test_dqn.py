@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
+from crystalrl.losses import advantages
 from crystalrl.study.plan import plan
 from crystalrl.study.run import Curve, run
 from crystalrl.study.spec import RunSpec
@@ -47,6 +50,20 @@ def test_an_anchor_alone_pulls_the_outputs_towards_itself() -> None:
         learner.update(drawn)
     distance.append(float((learner.network(learner.theta, drawn.obs) - target).square().mean().detach()))
     assert distance[1] < 0.05 * distance[0]
+
+
+def test_anchored_advantages_hold_the_order_of_actions_and_leave_the_level_of_values_free() -> None:
+    """TD learning raises all values by 5 while anchors hold the differences between actions."""
+    learner = dqn(learning_rate=1e-2)
+    still = batch(discrete=True, discount=torch.zeros(2, 6))
+    before = learner.network(learner.theta, still.obs).detach()
+    reward = before.gather(-1, still.action[..., None]).squeeze(-1) + 5
+    held = {"advantage": Anchor(learner.evaluate(still).output["advantage"], torch.ones(2, 6))}
+    for _ in range(1000):
+        learner.update(replace(still, reward=reward, weight=torch.ones(2, 6), anchor=held))
+    after = learner.network(learner.theta, still.obs).detach()
+    torch.testing.assert_close(after, before + 5, rtol=0, atol=0.3)
+    assert (advantages(after) - advantages(before)).abs().max() < 0.15
 
 
 def test_learning_rates_may_differ_between_lanes() -> None:

@@ -106,16 +106,17 @@ def test_a_restored_agent_goes_on_like_the_original(kind: str) -> None:
 
 
 def test_anchors_of_values_are_compared_in_the_unit_of_their_task() -> None:
-    given_ = anchors({"q": (2,), "policy": (4,)})
+    given_ = anchors({"q": (2,), "advantage": (2,), "policy": (4,)})
     unit = torch.full((2, 6), 4.0)
     scaled = in_units(given_, unit)
-    assert torch.equal(scaled["q"].target * 4, given_["q"].target)
+    for name in ("q", "advantage"):
+        assert torch.equal(scaled[name].target * 4, given_[name].target)
     assert scaled["policy"] is given_["policy"]
     agent = AGENTS["dqn"]()
     drawn = drawn_for(agent)
     agent.update(drawn)
-    held = agent.evaluate(drawn).output["q"]
-    anchored = batch(discrete=True, context=drawn.context, weight=torch.zeros(2, 6), anchor={"q": Anchor(held, unit)})
+    held = Anchor(agent.evaluate(drawn).output["advantage"], unit)
+    anchored = batch(discrete=True, context=drawn.context, weight=torch.zeros(2, 6), anchor={"advantage": held})
     assert agent.loss(anchored)[0].abs().max() < 1e-8  # the outputs that were stored cost nothing
 
 

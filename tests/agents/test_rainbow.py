@@ -69,10 +69,10 @@ def test_gradients_equal_those_of_a_loop_over_samples() -> None:
                 future = perceptron(made.network, made.target[lane], next_obs).view(ACTION, 7).softmax(-1)[best]
                 target = divided(made, future, float(drawn.reward[lane, i]), 0.9)
             logits = perceptron(made.network, made.theta[lane], drawn.obs[lane, i]).view(ACTION, 7)
-            q, held = (logits.softmax(-1) * made.returns).sum(-1), drawn.anchor["q"]
+            q, held = (logits.softmax(-1) * made.returns).sum(-1), drawn.anchor["advantage"]
             one = -drawn.weight[lane, i] * (target * logits[drawn.action[lane, i]].log_softmax(-1)).sum()
             variance = (made.params.high - made.params.low) ** 2 / 12
-            distance = (q - held.target[lane, i]).square().sum() / variance
+            distance = (q - q.mean() - held.target[lane, i]).square().sum() / variance
             total = total + (one + held.coefficient[lane, i] * distance) / 6
     torch.testing.assert_close(measured, torch.autograd.grad(total, made.theta)[0], rtol=1e-4, atol=1e-5)
 
@@ -82,7 +82,7 @@ def test_td_errors_and_anchors_are_those_of_the_means() -> None:
     drawn = batch(discrete=True)
     evaluation = made.evaluate(drawn)
     q = (made.network(made.theta, drawn.obs).softmax(-1) * made.returns).sum(-1)
-    torch.testing.assert_close(evaluation.output["q"], q)
+    torch.testing.assert_close(evaluation.output["advantage"], q - q.mean(-1, keepdim=True))
     next_q = (made.network(made.theta, drawn.next_obs).softmax(-1) * made.returns).sum(-1)
     wanted = drawn.reward + 0.9 * next_q.amax(-1) - q.gather(-1, drawn.action[..., None]).squeeze(-1)
     torch.testing.assert_close(

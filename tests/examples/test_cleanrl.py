@@ -47,11 +47,12 @@ def test_the_dqn_s_loss_equals_a_loop_over_the_samples(example: Any) -> None:
     error = torch.randn(size, generator=generator) * 2 - q[:, 0]
     weight, target, strength = (torch.rand(size, *s, generator=generator) for s in ((), (2,), ()))
     nothing = torch.zeros(size)
-    batch = Batch(nothing, nothing, nothing, nothing, nothing, weight, nothing, anchor={"q": Anchor(target, strength)})
+    held = {"advantage": Anchor(target, strength)}
+    batch = Batch(nothing, nothing, nothing, nothing, nothing, weight, nothing, anchor=held)
     loss = torch.zeros(())
     for b in range(size):
         huber = error[b] ** 2 / 2 if abs(error[b]) <= 1 else abs(error[b]) - 0.5
-        loss = loss + (weight[b] * huber + strength[b] * ((q[b] - target[b]) ** 2).sum()) / size
+        loss = loss + (weight[b] * huber + strength[b] * ((q[b] - q[b].mean() - target[b]) ** 2).sum()) / size
     ours, theirs = (torch.autograd.grad(x, q, retain_graph=True)[0] for x in (dqn.loss_of(q, error, batch), loss))
     assert float((ours - theirs).abs().max() / theirs.abs().max()) <= 1e-6
 

@@ -132,7 +132,11 @@ def explicit(name: str, loss: Any, batch: Any) -> tuple[dict[str, Tensor], Tenso
         best = network(loss.value_network, loss.target_value_network_params, read)["action_value"].amax(1)
         target = (reward + GAMMA * ongoing * best).detach()
         error = q.gather(1, batch["action"][:, None])[:, 0] - target
-        return {"loss": (weight * error**2).mean()}, error.abs().detach(), {"q": q}
+        return (
+            {"loss": (weight * error**2).mean()},
+            error.abs().detach(),
+            {"q": q, "advantage": q - q.mean(1, keepdim=True)},
+        )
     params, actor = loss.qvalue_network_params, loss.actor_network_params
     q = critics(loss, params, obs, batch["action"])
     with torch.no_grad():

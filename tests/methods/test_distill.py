@@ -26,7 +26,7 @@ def test_after_a_task_its_experiences_pull_towards_the_outputs_at_its_end() -> N
     made = trainer()
     made.end(0)
     batch = made.method.augment(made.memory.sample(32))
-    torch.testing.assert_close(batch.anchor["q"].target, made.agent.evaluate(batch).output["q"])
+    torch.testing.assert_close(batch.anchor["q"].target, made.agent.outputs(batch)["q"])
     assert (batch.anchor["q"].coefficient == 0.1).all()
 
 

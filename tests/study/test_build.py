@@ -71,7 +71,7 @@ def test_only_a_memory_with_anchors_stores_the_outputs_of_the_agent() -> None:
     _, agent, plain = built(RunSpec("nav-1", memory="crystal", preset="unanchored", capacity=64, batch=8))
     _, _, anchored = built(RunSpec("nav-1", memory="crystal", preset="anchored", capacity=64, batch=8))
     assert plain.nbytes < anchored.nbytes
-    assert agent.anchors == {"q": (5,)}
+    assert agent.anchors == {"advantage": (5,)}
 
 
 @pytest.mark.parametrize(("name", "kind"), [("none", Method), ("ewc", EWC), ("distill", Distill)])

@@ -89,15 +89,14 @@ def test_the_number_of_an_experience_tells_when_it_arrived() -> None:
     assert arrival(group, 0, numbers).tolist() == [stages[0], stages[0], stages[1], *[stages[2]] * 3]
 
 
-def test_the_value_of_a_state_is_its_largest_anchored_output_but_a_policy_has_none() -> None:
-    memory = CrystalMemory(8, obs=(2,), action=2, anchor={"q": (2,), "policy": (3,)}, seed=0)
+def test_a_state_has_the_value_that_the_agent_gave_and_none_without_an_agent() -> None:
+    memory = CrystalMemory(8, obs=(2,), action=2, seed=0)
     for _ in range(8):
         memory.add(Transition(torch.zeros(2), 0, 0.0, torch.zeros(2), False, False))
     found = memory.inspected(0, 8)
-    q, policy = torch.rand(8, 2), torch.rand(8, 3) + 5
-    value = states({**found, "anchors": {"q": q, "policy": policy}})["value"]
-    np.testing.assert_array_equal(value, q.amax(1))
-    assert np.isnan(states({**found, "anchors": {"policy": policy}})["value"]).all()
+    value = torch.rand(8)
+    np.testing.assert_array_equal(states({**found, "value": value})["value"], value)
+    assert np.isnan(states(found)["value"]).all()
 
 
 def test_a_damaged_part_is_left_out_and_named(ran: tuple[Path, list[Event]], tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from crystalrl.agents.networks import LaneNetwork
 from crystalrl.agents.optimiser import LaneAdam, clipped
 from crystalrl.agents.pop_art import PopArt, in_units
 from crystalrl.lanes import PerLane
-from crystalrl.losses import Penalty, anchor_losses, huber, weighted_mean, with_penalty
+from crystalrl.losses import Penalty, advantages, anchor_losses, huber, weighted_mean, with_penalty
 from crystalrl.random import Streams
 from crystalrl.types import Batch, Evaluation
 
@@ -112,7 +112,7 @@ class DQN(ValueAgent):
     def __init__(self, spaces: Spaces, params: DQNParams, streams: Streams) -> None:
         self.params, self.streams, self.actions = params, streams, action_count(spaces)
         self.network = value_network(spaces, params)
-        self.anchors = {"q": (self.actions,)}
+        self.anchors = {"advantage": (self.actions,)}
         self.theta = self.network.initial(streams).requires_grad_()
         self.target = self.theta.detach().clone()
         self.optimiser = params.adam(self.target)
@@ -154,7 +154,7 @@ class DQN(ValueAgent):
         error = huber(td_error) if self.scale is None else 0.5 * td_error.square()  # a rare reward is many units large
         loss = weighted_mean(error, batch.weight)
         if anchors is not None:
-            loss = loss + anchor_losses({"q": q}, anchors)
+            loss = loss + anchor_losses({"q": q, "advantage": advantages(q)}, anchors)
         return with_penalty(loss, method, {"q": self.theta}), td_error
 
     def _td_errors(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -177,7 +177,7 @@ class DQN(ValueAgent):
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:
-        """TD errors [L, B] and the outputs that can be anchored, {"q": [L, B, A]}."""
+        """TD errors [L, B] and what can be anchored, {"advantage": [L, B, A]}."""
         q, td_error = self._td_errors(batch)
         if self.params.errors == "online":
             future = self.values(self.theta, require_tensor(batch.next_obs), batch.context).amax(-1)
@@ -185,4 +185,4 @@ class DQN(ValueAgent):
             td_error = batch.reward + batch.discount * future - taken
         if self.scale is not None:
             td_error = td_error / self.scale.unit(td_error, batch.context)
-        return Evaluation(td_error, {"q": q})
+        return Evaluation(td_error, {"advantage": advantages(q)})

@@ -87,8 +87,8 @@ def _rescale(network: LaneNetwork, theta: Tensor, factor: Tensor, shift: Tensor)
 
 
 def in_units(anchors: Mapping[str, Anchor], unit: Tensor) -> dict[str, Anchor]:
-    """Anchors of which those of values, "q", are divided by units [L, B]."""
+    """Anchors of which those of values are divided by units [L, B]."""
     return {
-        key: Anchor(anchor.target / unit.unsqueeze(-1), anchor.coefficient) if key == "q" else anchor
+        key: Anchor(anchor.target / unit.unsqueeze(-1), anchor.coefficient) if key in ("q", "advantage") else anchor
         for key, anchor in anchors.items()
     }

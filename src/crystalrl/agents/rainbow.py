@@ -13,7 +13,7 @@ from torch import Tensor
 from crystalrl.agents.base import Spaces, require, require_tensor
 from crystalrl.agents.dqn import ValueAgent, ValueParams, value_network
 from crystalrl.agents.exploration import action_count, epsilon_greedy
-from crystalrl.losses import Penalty, anchor_losses, squared_error, weighted_mean, with_penalty
+from crystalrl.losses import Penalty, advantages, anchor_losses, squared_error, weighted_mean, with_penalty
 from crystalrl.random import Stream, Streams
 from crystalrl.types import Batch, Evaluation
 
@@ -51,13 +51,13 @@ class Rainbow(ValueAgent):
     def __init__(self, spaces: Spaces, params: RainbowParams, streams: Streams) -> None:
         self.params, self.streams, self.actions = params, streams, action_count(spaces)
         self.network = value_network(spaces, params, params.atoms, params.noisy)
-        self.anchors = {"q": (self.actions,)}
+        self.anchors = {"advantage": (self.actions,)}
         self.theta = self.network.initial(streams).requires_grad_()
         self.target = self.theta.detach().clone()
         self.optimiser = params.adam(self.target)
         self.returns = torch.linspace(params.low, params.high, params.atoms, device=streams.device)
         """The return of each atom, [M]."""
-        self.parts, self.distances = self._only_part(), {"q": self._scaled_distance}
+        self.parts, self.distances = self._only_part(), dict.fromkeys(("q", "advantage"), self._scaled_distance)
 
     def _noise(self) -> Tensor | None:
         """Standard normals for one noisy pass; the stream advances by one tick."""
@@ -85,7 +85,8 @@ class Rainbow(ValueAgent):
         q, td_error, cross_entropy = self._td_errors(batch, self._noise(), self._noise())
         loss = weighted_mean(cross_entropy, batch.weight)
         if batch.anchor is not None:
-            loss = loss + anchor_losses({"q": q}, batch.anchor, self.distances)
+            outputs = {"q": q, "advantage": advantages(q)}
+            loss = loss + anchor_losses(outputs, batch.anchor, self.distances)
         return with_penalty(loss, method, {"q": self.theta}), td_error
 
     def _td_errors(self, batch: Batch, online: Tensor | None, target: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -126,10 +127,10 @@ class Rainbow(ValueAgent):
 
     @torch.no_grad()
     def evaluate(self, batch: Batch) -> Evaluation:
-        """TD errors [L, B] of the means, and the outputs that can be anchored, {"q": [L, B, A]}; without noise."""
+        """TD errors [L, B] of the means, and what can be anchored, {"advantage": [L, B, A]}; without noise."""
         q, td_error, _ = self._td_errors(batch, None, None)
         if self.params.errors == "online":
             future = self._means(self.network(self.theta, require_tensor(batch.next_obs), batch.context)).amax(-1)
             taken = q.gather(-1, batch.action.unsqueeze(-1)).squeeze(-1)
             td_error = batch.reward + batch.discount * future - taken
-        return Evaluation(td_error, {"q": q})
+        return Evaluation(td_error, {"advantage": advantages(q)})

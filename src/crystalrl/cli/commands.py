@@ -287,10 +287,10 @@ def _demo(out: Path, console: Console) -> None:
 
 OWN_AGENT = """
 With your own agent:
-  memory = CrystalMemory(100_000, obs=(4,), action=2, anchor={"q": (2,)})
+  memory = CrystalMemory(100_000, obs=(4,), action=2, anchor={"advantage": (2,)})
   memory.add(Transition(obs, action, reward, next_obs, terminated, truncated))
   batch = memory.sample(64)
-  loss = (batch.weight * td_error**2).mean() + anchor_loss(q, batch.anchor["q"])
+  loss = (batch.weight * td_error**2).mean() + anchor_loss(advantages(q), batch.anchor["advantage"])
   memory.update(batch, td_error)
   if memory.due: memory.consolidate(evaluate)
 docs/start.md has the whole program. More seeds, tasks and configurations: `crystalrl run --help`, `crystalrl list`."""

@@ -119,7 +119,7 @@ def _passes(name: str, test: Callable[[], None], console: Console) -> bool:
 
 def check_memory(kind: Callable[..., ReplayMemory], device: torch.device) -> None:
     """Store, draw, update, consolidate, save and load: the invariants hold, and the loaded memory draws the same."""
-    anchor = {"anchor": {"q": (2,)}} if kind is CrystalMemory else {}
+    anchor = {"anchor": {"advantage": (2,)}} if kind is CrystalMemory else {}
     memory = kind(SLOTS, obs=(3,), action=2, seed=0, device=device, **anchor)
     rng = np.random.default_rng(0)
     for step in range(ADDED):
@@ -142,4 +142,4 @@ def _compare_with_its_file(memory: ReplayMemory) -> None:
 
 
 def _evaluate(batch: Batch) -> Evaluation:
-    return Evaluation(batch.reward, {"q": torch.stack([batch.reward, -batch.reward], -1)})
+    return Evaluation(batch.reward, {"advantage": torch.stack([batch.reward, -batch.reward], -1)})

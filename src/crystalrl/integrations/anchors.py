@@ -10,7 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from crystalrl.losses import anchor_loss, bhattacharyya, weighted_mean
+from crystalrl.losses import advantages, anchor_loss, bhattacharyya, weighted_mean
 from crystalrl.types import Anchor
 
 
@@ -19,6 +19,11 @@ def squared_pull(anchor: Anchor, output: Tensor) -> Tensor:
     if output.shape != anchor.target.shape:
         raise ValueError(f"output: wanted the anchor's shape {list(anchor.target.shape)}, got {list(output.shape)}")
     return anchor_loss(output, anchor)
+
+
+def advantage_pull(anchor: Anchor, q: Tensor) -> Tensor:
+    """The same for the advantages of values [B, A] of all actions."""
+    return squared_pull(anchor, advantages(q))
 
 
 def gaussian_pull(anchor: Anchor, mean: Tensor, log_std: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor
 from crystalrl.agents.base import Agent
 from crystalrl.lanes import PerLane, lane_values, per_lane
 from crystalrl.methods.base import Method, Setup, read_slots, refuse
+from crystalrl.methods.recorded import empty_outputs
 from crystalrl.types import Anchor, Batch, Memory
 
 CHUNK = 1024
@@ -35,7 +36,7 @@ class DistillParams:
 
 
 class Distill(Method):
-    """The outputs that the agent can anchor, stored by slot.
+    """What the agent acts by, its policy or its values, stored by slot.
 
     Invariant: `held[l, n]` is 1 if `outputs[key][l, n]` belong to the experience in that slot, else 0.
     """
@@ -48,7 +49,8 @@ class Distill(Method):
         lanes, slots, device = memory.lanes, memory.capacity, agent.theta.device
         self.memory = memory
         self.coefficient = per_lane("coefficient", params.coefficient, lanes, device, torch.float32)
-        self.outputs = {key: torch.zeros(lanes, slots, *shape, device=device) for key, shape in agent.anchors.items()}
+        held = "policy" if "policy" in agent.parts else "q"
+        self.outputs = {held: empty_outputs(setup, slots)[held]}
         self.held = torch.zeros(lanes, slots + 1, device=device)
         """float32[L, N + 1]: 1 for slots with stored outputs; the last column is spare, for steps not stored."""
 
@@ -57,13 +59,13 @@ class Distill(Method):
         spare, flat = self.held.shape[1], slots.flatten(1)
         self.held.scatter_(1, flat + spare * (flat < 0), 0.0)
 
+    @torch.no_grad()
     def task_end(self, agent: Agent, memory: Memory, task: int) -> None:
         """Store the outputs at every experience that has none yet: those of the task that ends."""
         for first in range(0, memory.capacity, CHUNK):
             slots = torch.arange(first, min(first + CHUNK, memory.capacity), device=memory.device)
             part = slice(first, first + len(slots))
-            output = agent.evaluate(read_slots(self.memory, slots.expand(memory.lanes, -1))).output
-            assert output is not None
+            output = agent.outputs(read_slots(self.memory, slots.expand(memory.lanes, -1)))
             old = self.held[:, part, None] > 0
             for key, stored in self.outputs.items():
                 stored[:, part] = torch.where(old, stored[:, part], output[key])

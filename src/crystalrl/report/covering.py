@@ -22,11 +22,11 @@ ABOUT = (
     "V is the anchored value of a state: the largest output that its anchor holds. The last number is an estimate, not "
     "a bound. The theory bounds the error of the values by (L·r + ε)/(1 − γ), if L is a Lipschitz constant of the true "
     "values, r the covering radius of all states that can be visited, and ε the bias from weights and gates. Here "
-    "L and r are measured on stored states and anchored values, and ε is not known and left out; each of these can "
+    "L and r are measured on stored states and their values, and ε is not known and left out; each of these can "
     "make the true error larger. Of stored states alone, V differs from its nearest crystal by at most the largest "
     "slope × r; how much it does differ is measured. With γ near 1 the estimate is far above the errors that occur."
 )
-NO_VALUES = "There is no estimate of the error of values: the anchors of this memory hold none (they hold a policy)."
+NO_VALUES = "There is no estimate of the error of values: a memory alone, without its agent, has none."
 
 
 def coverage(one: Inspected) -> Grid:
@@ -57,7 +57,7 @@ def coverage(one: Inspected) -> Grid:
 
 
 def values(held: Columns) -> NDArray[np.float64] | None:
-    """The anchored value of every experience; None if the anchors hold no values."""
+    """The value of every experience; None where no agent gave one."""
     value = held["value"].astype(float) if "value" in held else np.full(len(held["c"]), np.nan)
     return None if np.isnan(value).any() else np.asarray(value)
 

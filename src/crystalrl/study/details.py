@@ -51,9 +51,7 @@ def states(found: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     """What a memory returned as `inspected`, as columns of the contents table."""
     names = ("number", "phase", "c", "utility", "error", "interference", "reward", "discount")
     values = {name: found[name].cpu().numpy() for name in names} | {"slot": found["index"].cpu().numpy()}
-    value = np.full(len(values["c"]), np.nan, np.float32)
-    for anchor in [anchor for name, anchor in found["anchors"].items() if name != "policy"][-1:]:
-        value = anchor.flatten(1).amax(-1).cpu().numpy()
+    value = found["value"].cpu().numpy() if "value" in found else np.full(len(values["c"]), np.nan, np.float32)
     returns = {name: found[name] for name in ("episode_return",) if name in found}
     return {**values, "value": value, **returns, **vectors(found["obs"])}
 

@@ -254,7 +254,7 @@ def run(group: Group, device: torch.device | str = "cpu", trainer: Trainer | Non
             yield event
         trainer.end(stage)
         trainer.stage, trainer.step = stage + 1, 0
-        yield from contents(trainer.memory, group, stage, trainer.episodes)
+        yield from contents(trainer.memory, trainer.agent, group, stage, trainer.episodes)
         yield from scored(trainer)
 
 

@@ -82,8 +82,9 @@ def explicit(name: str, model: Any, step: Step, anchored: bool = False) -> tuple
     step.before.zero_grad()
     loss, error, values = TWINS[name](model, step.before, step.samples, step.batch.weight, step.entropy)
     if anchored:
-        anchor = step.batch.anchor["q"]
-        loss = loss + (anchor.coefficient * ((values - anchor.target) ** 2).sum(1)).mean()
+        anchor = step.batch.anchor["advantage"]
+        advantage = values - values.mean(1, keepdim=True)
+        loss = loss + (anchor.coefficient * ((advantage - anchor.target) ** 2).sum(1)).mean()
     loss.backward()
     return gradients(critic_of(step.before)), error
 
@@ -131,7 +132,7 @@ def pulling(batch: Any) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in CONTINUOUS])
-def test_anchors_pull_the_values_as_a_squared_error_would(name: str) -> None:
+def test_anchors_pull_the_advantages_as_a_squared_error_would(name: str) -> None:
     model = trained(name, CrystalParams.anchored(**QUICK, kappa=0.7, practice=0))
     step = one_step(model, 32)
     pulling(step.batch)

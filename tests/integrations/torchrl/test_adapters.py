@@ -17,12 +17,12 @@ def test_a_subclass_of_a_loss_gets_the_adapter_of_its_base(name: str, kind: type
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_outputs_are_the_values_and_the_policy(name: str) -> None:
+def test_outputs_are_the_values_and_what_is_anchored(name: str) -> None:
     adapter = adapter_for(loss_module(name))
     outputs = adapter.outputs(data(name, 5))
-    sizes = {"DQN": {"q": A}, "SAC": {"q": 2, "policy": 2 * A}, "TD3": {"q": 2, "policy": A}}[name]
+    sizes = {"DQN": {"q": A, "advantage": A}, "SAC": {"q": 2, "policy": 2 * A}, "TD3": {"q": 2, "policy": A}}[name]
     assert {key: tuple(output.shape) for key, output in outputs.items()} == {k: (5, n) for k, n in sizes.items()}
-    assert adapter.anchored == ("q" if name == "DQN" else "policy")
+    assert adapter.anchored == ("advantage" if name == "DQN" else "policy")
 
 
 def test_one_hot_actions_become_numbers() -> None:

@@ -53,7 +53,7 @@ def test_a_memory_over_torchrl_s_storage_equals_one_that_stores_the_data_itself(
     monkeypatch.setattr(CrystalMemory, "exact_up_to", {"cpu": exact})  # above it neighbour lists are kept
     params = CrystalParams.anchored(time_unit=20, every=50, alpha=2.0)
     loss, sampler, buffer = make("DQN", params, slots=200)
-    own = CrystalMemory(200, obs=(3,), action=2, params=params, anchor={"q": (2,)}, envs=50, gamma=1.0, seed=3)
+    own = CrystalMemory(200, obs=(3,), action=2, params=params, anchor={"advantage": (2,)}, envs=50, gamma=1.0, seed=3)
     own.features.spec = replace(own.spec, envs=1)  # TorchRL does not say how many environments there are
     for k in range(7):
         new = data("DQN", 50, k)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from crystalrl.integrations._common import private_randomness
+from crystalrl.losses import advantages
 from crystalrl.types import Evaluation
 
 ErrorKind = Literal["exact", "clipped", "none"]
@@ -70,13 +71,13 @@ class DQN(Adapter):
         return module
 
     def anchors(self) -> dict[str, tuple[int, ...]]:
-        return {"q": (int(self.model.action_space.n),)}
+        return {"advantage": (int(self.model.action_space.n),)}
 
     def evaluate(self, samples: Any) -> Evaluation:
         next_value = self.values(self.target(samples.next_observations)).amax(1, keepdim=True)
         q = self.values(self.critic(samples.observations))
         error = self.bootstrap(samples, next_value) - q.gather(1, samples.actions.long())
-        return Evaluation(error[:, 0], {"q": q})
+        return Evaluation(error[:, 0], {"advantage": advantages(q)})
 
     @property
     def target(self) -> nn.Module:
@@ -91,7 +92,7 @@ class DQN(Adapter):
 
 
 class QRDQN(DQN):
-    """Quantiles [B, K, A]. The anchors and the TD error use their means."""
+    """Quantiles [B, K, A]. Anchors and TD error use their means."""
 
     error = "none"
 

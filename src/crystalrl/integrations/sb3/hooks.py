@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from crystalrl.integrations.sb3.adapters import LOG_STD, ActorCritic, Adapter
+from crystalrl.losses import advantages
 from crystalrl.types import Anchor, Batch
 
 Report = Callable[[Batch, Tensor], None]
@@ -76,9 +77,9 @@ class Hooks:
         self.used = True
         parts = list(output) if isinstance(output, tuple) else [output]
         pull = None
-        if batch.anchor is not None and "q" in batch.anchor:
-            anchor = batch.anchor["q"]
-            difference = self.adapter.values(output).detach() - anchor.target
+        if batch.anchor is not None and "advantage" in batch.anchor:
+            anchor = batch.anchor["advantage"]
+            difference = advantages(self.adapter.values(output).detach() - anchor.target)
             pull = self.adapter.output_gradient(difference * strength(anchor, 2.0), output)
         weight = batch.weight.view(-1, *[1] * (parts[0].dim() - 1))
         for part in parts:

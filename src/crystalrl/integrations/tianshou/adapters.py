@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from crystalrl.integrations.anchors import gaussian_pull, pull_gradients, squared_pull
+from crystalrl.integrations.anchors import advantage_pull, gaussian_pull, pull_gradients
+from crystalrl.losses import advantages
 from crystalrl.types import Anchor, Batch, Evaluation
 
 
@@ -42,7 +43,7 @@ class Adapter:
         raise NotImplementedError
 
     def outputs(self, samples: Any) -> dict[str, Tensor]:
-        """Values `q` [B, n] and, if there is one, the `policy` [B, …]."""
+        """Values `q` [B, n], and the anchored output."""
         raise NotImplementedError
 
     def errors(self, samples: Any, values: list[Tensor]) -> Tensor:
@@ -99,9 +100,9 @@ def _adding(pull: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 class DQN(Adapter):
-    """The values of all actions are anchored."""
+    """Advantages, the differences between the values of actions, are anchored."""
 
-    anchored = "q"
+    anchored = "advantage"
 
     def hooks(self) -> list[tuple[nn.Module, Callable[..., None]]]:
         return [(self.algorithm.policy.model, self.on_model)]
@@ -111,12 +112,13 @@ class DQN(Adapter):
             return
         q = output[0]
         self.values.append(q.detach())
-        anchor = self._anchor("q")
+        anchor = self._anchor("advantage")
         if anchor is not None:
-            q.register_hook(_adding(pull_gradients(squared_pull, anchor, q)[0]))
+            q.register_hook(_adding(pull_gradients(advantage_pull, anchor, q)[0]))
 
     def outputs(self, samples: Any) -> dict[str, Tensor]:
-        return {"q": self.algorithm.policy(samples).logits}
+        q = self.algorithm.policy(samples).logits
+        return {"q": q, "advantage": advantages(q)}
 
     def errors(self, samples: Any, values: list[Tensor]) -> Tensor:
         q = values[0]

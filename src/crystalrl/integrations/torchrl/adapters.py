@@ -9,6 +9,7 @@ from torch import Tensor
 
 from crystalrl.integrations.anchors import gaussian_pull, squared_pull
 from crystalrl.integrations.torchrl.taps import Tap, capturing
+from crystalrl.losses import advantages
 from crystalrl.types import Anchor
 
 
@@ -23,6 +24,8 @@ class Adapter:
     """Whether `critic_method` takes one copy of the batch for each critic."""
     anchored: ClassVar[str] = "policy"
     """Name of the anchored output: what the agent acts by."""
+    captured: ClassVar[frozenset[str]] = frozenset({"q", "policy"})
+    """Outputs that `taps` capture."""
 
     def __init__(self, loss: Any) -> None:
         self.loss = loss
@@ -39,7 +42,7 @@ class Adapter:
         known = type(self.loss).__module__.startswith("torchrl.")
         with capturing(self.taps(batch) if known else []) as captured:
             out = self.loss(batch)
-        return out, captured if captured.keys() >= {"q", self.anchored} else self.outputs(batch)
+        return out, captured if captured.keys() >= self.captured else self.outputs(batch)
 
     def taps(self, batch: Any) -> list[Tap]:
         """Where the loss computes its outputs: its critics at the stored actions and, in a subclass, its policy."""
@@ -51,7 +54,7 @@ class Adapter:
         return [Tap(loss, self.critic_method, "q", trained, self.critic_values)]
 
     def outputs(self, batch: Any) -> dict[str, Tensor]:
-        """Values `q` [B, n] and, if there is one, the `policy` [B, …]."""
+        """Values `q` [B, n], and the anchored output."""
         policy = self.policy(batch)
         return {"q": self.values(batch), **({} if policy is None else {"policy": policy})}
 
@@ -102,7 +105,8 @@ class Adapter:
 
 class DQN(Adapter):
     critic_loss: ClassVar[str] = "loss"
-    anchored: ClassVar[str] = "q"
+    anchored: ClassVar[str] = "advantage"
+    captured: ClassVar[frozenset[str]] = frozenset({"q"})
 
     @property
     def observation_keys(self) -> list[Any]:
@@ -111,6 +115,14 @@ class DQN(Adapter):
     def taps(self, batch: Any) -> list[Tap]:
         """The network's first pass is over the stored observations."""
         return [Tap(self.loss.value_network, "forward", "q", lambda *_: True, self.all_actions)]
+
+    def forward(self, batch: Any) -> tuple[Any, dict[str, Tensor]]:
+        out, outputs = super().forward(batch)
+        return out, {**outputs, "advantage": advantages(outputs["q"])}
+
+    def outputs(self, batch: Any) -> dict[str, Tensor]:
+        q = self.values(batch)
+        return {"q": q, "advantage": advantages(q)}
 
     def values(self, batch: Any) -> Tensor:
         """[B, A]: values of all actions."""

@@ -32,7 +32,7 @@ class MemoryLoss(nn.Module):
 
     TorchRL's own `reduction="mean"` divides by the sum of the weights, so constant weights have no effect and all
     zeros give NaN; it also weights the actor's loss. So the loss is switched to `reduction="none"` without weights, and
-    both are done here. `loss_anchor_q` or `loss_anchor_policy` is returned as well: add it like the others.
+    both are done here. `loss_anchor_advantage` or `loss_anchor_policy` is returned as well: add it like the others.
     """
 
     def __init__(self, loss: nn.Module) -> None:
