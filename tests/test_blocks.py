@@ -48,8 +48,8 @@ BEFORE = {
     "docs/integrations/cleanrl.md": """
 import torch
 from crystalrl import CrystalMemory, Evaluation, Transition
-from crystalrl.integrations.anchors import squared_pull
-from crystalrl.losses import huber
+from crystalrl.integrations.anchors import advantage_pull
+from crystalrl.losses import advantages, huber
 network = torch.nn.Linear(4, 2)
 def td_errors(batch):
     q = network(batch.obs)
