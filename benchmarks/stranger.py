@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import resource
 import shlex
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -95,8 +98,15 @@ def measure(setting: Setting) -> Iterator[Result]:
     """Follow the three paths in a new environment, one after another. Runs that are stored stay."""
     result: Result = {"machine": machine(), "runs": list((setting.stored or {}).get("runs", []))}
     with tempfile.TemporaryDirectory() as folder:
-        result["runs"].append({"load": round(os.getloadavg()[0], 1), "paths": followed(Path(folder))})
+        run = {"load": round(os.getloadavg()[0], 1), "packages": packages(), "paths": followed(Path(folder))}
+        result["runs"].append(run)
     yield result
+
+
+def packages() -> str:
+    """Where pip takes packages from, by its settings."""
+    told = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True)
+    return "local" if re.search(r"find-links='[^']|file:", told.stdout) else "downloaded"
 
 
 def followed(folder: Path) -> Result:
@@ -136,14 +146,18 @@ def block(result: Result) -> str:
         ]
         for name in LIMITS
     ]
-    heads = [f"run {number}, load {run['load']}" for number, run in enumerate(result["runs"], 1)]
+    heads = [_head(number, run) for number, run in enumerate(result["runs"], 1)]
     cores = result["machine"]["cores"]
     note = (
-        "Time until the last line is done, and in brackets processor time. Installing includes downloads, mostly of "
-        f"PyTorch. The machine, with {cores} cores, had other work: its load is given. All stored runs "
-        "are shown."
+        "Time until the last line is done, and in brackets processor time. With local packages pip had copies, and "
+        "downloads, mostly of PyTorch, come on top; where nothing is said, it was not recorded. PyTorch is the build "
+        f"named below. The machine, with {cores} cores, had other work: its load is given. All stored runs are shown."
     )
     return "\n\n".join([table(["path", "lines", *heads, "goal"], rows), note, measured_on(result["machine"])])
+
+
+def _head(number: int, run: Result) -> str:
+    return f"run {number}, load {run['load']}" + (f", packages {run['packages']}" if "packages" in run else "")
 
 
 def _times(run: Result, name: str) -> str:

@@ -105,6 +105,18 @@ def test_the_benchmark_of_memories_is_also_a_script(tmp_path: Path) -> None:
     assert "only: wanted some of speed, large, profile, bytes, consolidation, got nothing" in done.stderr
 
 
+@pytest.mark.parametrize(("links", "said"), [("/some/wheels", "local"), ("", "downloaded")])
+def test_a_run_of_a_stranger_says_whether_packages_are_downloaded(
+    links: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_FIND_LINKS", links)
+    assert stranger.packages() == said
+    result = load("stranger")
+    result["runs"] = [{**result["runs"][0], "packages": said}]
+    assert f"run 1, load {result['runs'][0]['load']}, packages {said} |" in stranger.block(result)
+
+
 def test_every_stored_path_of_a_stranger_took_as_few_lines_as_required() -> None:
     for run in load("stranger")["runs"]:
         assert set(run["paths"]) == set(stranger.LIMITS)
