@@ -194,6 +194,7 @@ def test_several_studies_are_side_by_side(folder: Path, tmp_path: Path) -> None:
     page = write_report([folder, other], tmp_path / "both.html").read_text()
     together, *_ = charts_in(page)
     assert together["panel"] == [names[0]] * 2 + [names[1]] * 2
+    assert together["row"] == ["anchored", "EWC"] * 2
     assert together["value"] == pytest.approx([0.91, 0.41] * 2)
     for name in names:
         assert page.count(escape(name)) >= 3  # the link, the table, the heading

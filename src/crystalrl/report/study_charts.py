@@ -31,7 +31,8 @@ def averages(studies: Mapping[str, Results], metric: str = "AP") -> Chart:
         for row in results.rows:
             if len(values := row.chosen.metrics[metric]) and np.isfinite(values).all():
                 s = summarise(values)
-                parts.append({"panel": title, "row": row.chosen.name, "value": s.mean, "low": s.low, "high": s.high})
+                name = row.chosen.name if len(studies) == 1 else row.name  # studies may have chosen other values
+                parts.append({"panel": title, "row": name, "value": s.mean, "low": s.low, "high": s.high})
     about = "Mean final score on all tasks, with 95 % intervals over seeds."
     data, label = columns("intervals", parts), "mean final score"
     low, top = min([0.0, *data["low"].astype(float)]), max([1.0, *data["high"].astype(float)])
