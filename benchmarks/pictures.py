@@ -30,8 +30,10 @@ COLOURS = {"liquid": "#4e9fd1", "glass": "#9fb8c8", "crystal": "#1f3b57", "A": "
 
 
 def reward_of(x: Tensor, stage: Tensor | int, action: Tensor) -> Tensor:
-    """Task A rewards action 0 where x > 0, task B the other; A redefined is A with the signs exchanged. The mean over both
-    actions is 0, so the reward of an action is also its advantage."""
+    """Task A rewards action 0 where x > 0, task B the other; A redefined is A with the signs exchanged.
+
+    The mean over both actions is 0, so the reward of an action is also its advantage.
+    """
     sign = torch.as_tensor([1.0, -1.0, -1.0])[stage]
     return sign * torch.sin(2 * x) * (1 - 2 * action)
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from crystalrl.report import text
-from crystalrl.report.best import significantly_best
-from crystalrl.study.analysis import load_results
+from crystalrl.report.best import corrected, significantly_best
+from crystalrl.study.analysis import compare, load_results
+from crystalrl.study.stats import holm, welch
 from tests.report.test_text import other_rows, with_seeds
 
 NOISE = np.linspace(0, 0.3, 12)
@@ -46,3 +47,17 @@ def test_less_forgetting_is_better(folder: Path) -> None:
     best = significantly_best(replace(results, rows=tuple(rows)), "forgetting")
     assert best is not None
     assert best.name == "EWC"
+
+
+def test_the_reference_is_best_only_if_the_tests_of_its_study_say_so(folder: Path) -> None:
+    """A larger family can make a lead uncertain: the mark and the table of tests must agree."""
+    results = other_rows(folder)
+    rows = {"anchored": 0.6 + NOISE, "tuned": 0.6 + NOISE, "weak": 0.6 + NOISE, "PER": 0.515 + NOISE, "VR": NOISE / 3}
+    close = with_seeds(results, rows)
+    reference = close.reference
+    assert reference.name == "anchored"
+    others = [row for row in close.rows if row.name in ("PER", "VR")]
+    alone = holm([welch(rows["anchored"], rows[row.name]) for row in others])
+    tested = {c.row: c.adjusted for c in compare(close) if c.metric == "AP"}
+    assert corrected(close, "AP", reference, others) == [tested["PER"], tested["VR"]]
+    assert tested["PER"] > alone[0]  # the family also has the rows of the method itself

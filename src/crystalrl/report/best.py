@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from crystalrl.study.analysis import Results, Row
+from crystalrl.study.analysis import Results, Row, compare
 from crystalrl.study.stats import holm, welch
 
 FEW = 10
@@ -21,7 +23,7 @@ def design(row: Row) -> tuple[str, str]:
 def significantly_best(results: Results, metric: str) -> Row | None:
     """The row with the best mean, if it is better than every row of another method.
 
-    Welch's tests of this row against all of them, with Holm's correction, must be below .05, with enough seeds in each.
+    The corrected p against each of them must be below .05, with enough seeds in each.
     """
     rows = [row for row in results.rows if np.isfinite(row.chosen.metrics[metric]).all()]
     if not rows:
@@ -31,5 +33,12 @@ def significantly_best(results: Results, metric: str) -> Row | None:
     others = [row for row in rows if design(row) != design(best)]
     if not others or min(len(row.chosen.seeds) for row in (best, *others)) < FEW:
         return None
-    p = holm([welch(best.chosen.metrics[metric], row.chosen.metrics[metric]) for row in others])
-    return best if max(p) < 0.05 else None
+    return best if max(corrected(results, metric, best, others)) < 0.05 else None
+
+
+def corrected(results: Results, metric: str, best: Row, others: Sequence[Row]) -> list[float]:
+    """Holm-corrected p of a row against each of the others: in the family of the study, if it tests these pairs."""
+    if metric in results.family and best.name == results.reference.name:
+        tested = {c.row: c.adjusted for c in compare(results) if c.metric == metric}
+        return [tested[row.name] for row in others]
+    return holm([welch(best.chosen.metrics[metric], row.chosen.metrics[metric]) for row in others])
