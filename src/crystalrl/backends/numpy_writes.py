@@ -99,7 +99,7 @@ def admit(held: Any, slot: Any, time: Any) -> None:
 def _commit_one(tree: Any, rule: Any, columns: Any, slot: Any) -> None:
     """`commit` of one slot of the only lane with c = 0, in a third of the time."""
     i = slot[0, 0]
-    old = tree[1][0, i]
+    old = int(tree[1][0, i])
     if old != 0:
         columns.filled[0, 0] += 1
         columns.filled[0, old : old + 1] -= 1  # nothing, if the slot was empty
