@@ -74,6 +74,7 @@ def test_new_experiences_are_written_as_a_plain_loop_would(backend: str, phases:
     assert bool((ledger.utility[empty] == 0.5).all())
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("lanes", "envs"), [(1, 1), (1, 8), (3, 2)])
 def test_experiences_are_admitted_at_once_as_they_are_allocated_and_committed(lanes: int, envs: int) -> None:
     for name in ("numba", "numpy"):

@@ -77,7 +77,7 @@ class CrystalLedger:
     def __init__(self, spec: StorageSpec, streams: Streams, params: CrystalParams, clock: Tensor) -> None:
         lanes, slots, device = len(streams.seeds), spec.capacity, streams.device
         self.lanes, self.slots, self.streams, self.params = lanes, slots, streams, params
-        self._writes = backend_for(device).writes
+        self._writes, self._new_entry = backend_for(device).writes, backend_for(device).entry
         self.caps = params.caps(slots)
         self.tree = SumTree(lanes, slots, len(WEIGHTING), device)
         self.generation = self.tree.generation[:, :slots]
@@ -202,8 +202,7 @@ class CrystalLedger:
 
     @cached_property
     def _entry(self) -> Entry:
-        new = backend_for(self.tree.device).entry
-        return new(self.head, self.slots, self.queue, self.tree.nodes, self.rule, self._columns)
+        return self._new_entry(self.head, self.slots, self.queue, self.tree.nodes, self.rule, self._columns)
 
     def sampler(self) -> WeightedSampler:
         return WeightedSampler(self.streams, self, self.tree, self.rule, self.strata, self.is_exponent, self.gate)
