@@ -71,6 +71,7 @@ study/run.py::run
                 agents/dqn.py::DQN.td_target
               losses.py::weighted_mean
               losses.py::huber
+              losses.py::advantages
               losses.py::anchor_losses
                 losses.py::anchor_loss
                   losses.py::squared_error
@@ -199,8 +200,7 @@ integrations/sb3/callback.py::Consolidate
       integrations/sb3/contents.py::normalised
       integrations/sb3/hooks.py::Hooks
         integrations/sb3/hooks.py::hooks_of
-        integrations/sb3/hooks.py::strength
-        integrations/sb3/hooks.py::gaussian_gradient
+        integrations/sb3/hooks.py::_clamped_pull
     integrations/_common.py::consolidate
 """,
         concrete="integrations/sb3/buffers.py::CrystalReplayBuffer",
@@ -210,6 +210,8 @@ integrations/sb3/adapters.py
 integrations/sb3/checks.py
 # what is stored, in the shapes that SB3 uses
 integrations/sb3/contents.py
+# anchor losses and their gradients, documented in the reference
+integrations/anchors.py
 # the memory
 memory/
 """,

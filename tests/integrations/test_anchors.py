@@ -1,4 +1,4 @@
-"""Anchor losses: compared with torch's own divergence, and with the gradients that SB3's hooks add."""
+"""Anchor losses for loops of other libraries."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from crystalrl import Anchor
-from crystalrl.integrations.anchors import gaussian_pull, squared_pull
-from crystalrl.integrations.sb3.hooks import gaussian_gradient
+from crystalrl.integrations.anchors import advantage_pull, gaussian_pull, pull_gradients, squared_pull
 from crystalrl.losses import gaussian_distance
 
 B, A = 16, 3
@@ -19,15 +18,22 @@ def test_a_squared_pull_is_the_mean_of_strength_times_squared_distance() -> None
     assert float(squared_pull(anchor, output)) == pytest.approx(wanted, rel=1e-6)
 
 
-def test_a_gaussian_pull_is_the_mean_distance_and_has_the_gradient_that_the_hooks_add() -> None:
+def test_an_advantage_pull_does_not_hold_the_level_of_values() -> None:
+    q, target = torch.randn(B, A), torch.randn(B, A)
+    anchor = Anchor(target - target.mean(1, keepdim=True), torch.rand(B))
+    wanted = squared_pull(anchor, q - q.mean(1, keepdim=True))
+    torch.testing.assert_close(advantage_pull(anchor, q), wanted)
+    torch.testing.assert_close(advantage_pull(anchor, q + 7), wanted, rtol=1e-4, atol=1e-5)
+    (gradient,) = pull_gradients(advantage_pull, anchor, q)
+    torch.testing.assert_close(gradient.sum(1), torch.zeros(B), rtol=0, atol=1e-6)
+
+
+def test_a_gaussian_pull_is_the_mean_distance() -> None:
     mean, log_std = (torch.rand(B, A, requires_grad=True) for _ in range(2))
     anchor = Anchor(torch.randn(B, 2 * A), torch.rand(B))
     pull = gaussian_pull(anchor, mean, log_std)
     distance = gaussian_distance(torch.cat([mean, log_std], 1), anchor.target)
     torch.testing.assert_close(pull, (anchor.coefficient * distance).mean(), rtol=1e-5, atol=1e-6)
-    gradients = torch.autograd.grad(pull, (mean, log_std))
-    for ours, hooks in zip(gradients, gaussian_gradient(anchor, mean.detach(), log_std.detach()), strict=True):
-        torch.testing.assert_close(ours, hooks, rtol=1e-5, atol=1e-6)
 
 
 def test_outputs_of_another_shape_are_refused() -> None:

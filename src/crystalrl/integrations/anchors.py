@@ -1,6 +1,6 @@
 """Anchor losses, for training loops that compute their losses explicitly.
 
-Stable-Baselines3 does not expose its losses: there the gradients of the same anchor losses are added (`sb3.hooks`).
+Where a library does not expose its losses, `pull_gradients` gives the gradients to add (`sb3.hooks`).
 """
 
 from __future__ import annotations

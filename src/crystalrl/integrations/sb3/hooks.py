@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from crystalrl.integrations.anchors import advantage_pull, gaussian_pull, pull_gradients, squared_pull
 from crystalrl.integrations.sb3.adapters import LOG_STD, ActorCritic, Adapter
-from crystalrl.losses import advantages
 from crystalrl.types import Anchor, Batch
 
 Report = Callable[[Batch, Tensor], None]
@@ -79,8 +79,8 @@ class Hooks:
         pull = None
         if batch.anchor is not None and "advantage" in batch.anchor:
             anchor = batch.anchor["advantage"]
-            difference = advantages(self.adapter.values(output).detach() - anchor.target)
-            pull = self.adapter.output_gradient(difference * strength(anchor, 2.0), output)
+            (pull,) = pull_gradients(advantage_pull, anchor, self.adapter.values(output))
+            pull = self.adapter.output_gradient(pull, output)
         weight = batch.weight.view(-1, *[1] * (parts[0].dim() - 1))
         for part in parts:
             part.register_hook(self._weighted(weight, pull, batch, len(parts)))
@@ -123,7 +123,7 @@ class Hooks:
         if anchor is None or self.mean is None:
             return
         mean, self.mean, self.policy_pending = self.mean, None, False
-        pull_mean, pull_log_std = gaussian_gradient(anchor, mean.detach(), output.detach())
+        pull_mean, pull_log_std = pull_gradients(_clamped_pull, anchor, mean, output)
         mean.register_hook(lambda gradient: gradient + pull_mean)
         output.register_hook(lambda gradient: gradient + pull_log_std)
 
@@ -131,7 +131,7 @@ class Hooks:
         anchor = self._policy_anchor(output)
         if anchor is None or inputs[0] is not self.samples.observations:
             return
-        pull = (output.detach() - anchor.target) * strength(anchor, 2.0)
+        (pull,) = pull_gradients(squared_pull, anchor, output)
         output.register_hook(lambda gradient: gradient + pull)
 
 
@@ -141,20 +141,6 @@ def hooks_of(critic: nn.Module) -> list[Hooks]:
     return [owner for owner in owners if isinstance(owner, Hooks)]
 
 
-def strength(anchor: Anchor, factor: float) -> Tensor:
-    """[B, 1]: coefficient · factor / B, for the gradient of a mean over the batch."""
-    return (anchor.coefficient * (factor / len(anchor.coefficient))).unsqueeze(1)
-
-
-def gaussian_gradient(anchor: Anchor, mean: Tensor, log_std: Tensor) -> tuple[Tensor, Tensor]:
-    """Gradient of mean_b coefficient · distance with respect to mean and log σ [B, A] before tanh.
-
-    The distance is `losses.bhattacharyya`. SB3 clamps log σ, so there is no pull beyond the clamp.
-    """
-    old_mean, old_log_std = anchor.target.chunk(2, 1)
-    clamped = log_std.clamp(*LOG_STD)
-    variance = (2 * clamped).exp()
-    both = variance + (2 * old_log_std).exp()
-    difference, pull = mean - old_mean, strength(anchor, 0.5)
-    by_log_std = variance / both * (2 - difference**2 / both) - 1
-    return pull * difference / both, pull * by_log_std * (clamped == log_std)
+def _clamped_pull(anchor: Anchor, mean: Tensor, log_std: Tensor) -> Tensor:
+    """SB3 clamps log σ, so there is no pull beyond the clamp."""
+    return gaussian_pull(anchor, mean, log_std.clamp(*LOG_STD))
