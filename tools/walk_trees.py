@@ -91,9 +91,8 @@ study/contents.py::contents
 study/run.py::without_failed
 study/run.py::Trainer.score_current
 study/plan.py::Group
-# when updates and points of the learning curve are due
+# when updates and points of the learning curve are due; values normalised per task, an option
 study/schedule.py
-# values normalised per task, an option
 agents/pop_art.py
 study/cuda_graph.py::Captured
 agents/dqn.py::DQN.evaluate
@@ -210,9 +209,8 @@ integrations/sb3/adapters.py
 integrations/sb3/checks.py
 # what is stored, in the shapes that SB3 uses
 integrations/sb3/contents.py
-# anchor losses and their gradients, documented in the reference
+# anchor losses and their gradients; the memory
 integrations/anchors.py
-# the memory
 memory/
 """,
     ),
