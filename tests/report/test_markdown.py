@@ -33,3 +33,16 @@ def test_a_page_with_marks_keeps_what_is_outside_them(tmp_path: Path) -> None:
         assert "earlier text" not in text
         assert text.count("| Welch p | Holm p |") == 1
         assert text.count("| forgetting | AP per MB | MB | seconds | learners |") == 1
+
+
+def test_rows_without_results_are_named(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(STUDY)
+    out = tmp_path / "out"
+    main([str(tmp_path / "small.toml"), "--out", str(out), "--device", "cpu"])
+    page = tmp_path / "page.md"
+    assert "without results yet" not in write_page([out], page, "a command").read_text()
+    spec = out / "spec.toml"
+    spec.write_text(
+        spec.read_text() + '\n[rows.later]\nsuite = "nav-2-redefined"\nmemory = "prioritized"\nsteps = 160\n'
+    )
+    assert "Rows of this study without results yet: later.\n" in write_page([out], page, "a command").read_text()

@@ -64,6 +64,8 @@ def section(results: Results, folder: Path, costs: bool = False) -> str:
         parts.append("Forgetting, memory and time:\n\n" + text.cost_table(results, times(folder)).markdown())
     if tuned.lines:
         parts.append("All values tried:\n\n" + tuned.markdown())
+    if missing := results.missing:
+        parts.append(f"Rows of this study without results yet: {', '.join(missing)}.\n")
     return "\n".join(
         [*parts, f"<sub>{origin}; suite `{results.table.suite}`, settings in `{folder}/spec.toml`</sub>\n"]
     )

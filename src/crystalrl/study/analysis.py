@@ -123,6 +123,12 @@ class Results:
         return next((row for row in self.rows if row.name == self.table.reference), self.rows[0])
 
     @property
+    def missing(self) -> tuple[str, ...]:
+        """Names of rows that no results are stored of."""
+        stored = {row.name for row in self.rows}
+        return tuple(name for name, spec in self.table.rows.items() if not spec.scratch and name not in stored)
+
+    @property
     def task_names(self) -> tuple[str, ...]:
         """Names of the tasks; empty if they are all of one kind."""
         return registry.task_names(self.table.suite)
