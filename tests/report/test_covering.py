@@ -26,7 +26,7 @@ def test_the_covering_radius_is_the_largest_distance_to_a_crystal(one: Inspected
     grid = covering.coverage(replace(one, contents=contents))
     assert grid.lines[0][1] == f"{2 / states.std():.3f}".lstrip("0")
     assert grid.lines[1][1] == f"{3 / 4 / states.std():.3f}".lstrip("0")
-    assert len(grid.lines) == 2  # without anchored values there is no estimate
+    assert len(grid.lines) == 2  # without values there is no estimate
     assert covering.coverage(replace(one, contents={**contents, "phase": np.ones(4)})).lines == []
 
 
@@ -58,7 +58,7 @@ def test_among_stored_states_values_differ_at_most_by_the_largest_slope_times_th
     assert covering.steepness(np.zeros((5, 2)), np.arange(5.0)) is None
 
 
-def test_anchors_of_a_policy_hold_no_values(one: Inspected) -> None:
+def test_without_values_the_page_says_why_there_is_no_estimate(one: Inspected) -> None:
     contents, _ = maps.last_contents(one)
     assert covering.values(contents) is not None
     assert covering.values({**contents, "value": np.full(len(contents["c"]), np.nan)}) is None

@@ -19,7 +19,8 @@ APART = 1e-9
 Columns = Mapping[str, NDArray[Any]]
 ABOUT = (
     "Distances are Euclidean, with every number of the observation in its standard deviations over the stored states. "
-    "V is the anchored value of a state: the largest output that its anchor holds. The last number is an estimate, not "
+    "V is the value that the agent gave a state when the contents were recorded: that of the best action, or, with a "
+    "policy, that of the stored action by the lower of both critics. The last number is an estimate, not "
     "a bound. The theory bounds the error of the values by (L·r + ε)/(1 − γ), if L is a Lipschitz constant of the true "
     "values, r the covering radius of all states that can be visited, and ε the bias from weights and gates. Here "
     "L and r are measured on stored states and their values, and ε is not known and left out; each of these can "
