@@ -53,8 +53,8 @@ def _without_values(monkeypatch: pytest.MonkeyPatch) -> None:
     def border(self: Any, spec: Any, layout: Any) -> None:
         self.spec, self.layout, self.lanes, self.device = spec, layout, spec.lanes, torch.device(spec.device)
         self.corrupt = torch.zeros((), dtype=torch.bool, device=self.device)
-        self._lead, self._plain = self._leading_shapes(), True
-        self._shapes = {field: [(*lead, *f.shape) for lead in self._lead] for field, f in layout.fields.items()}
+        self.lead, self._plain = self._leading_shapes(), True
+        self._shapes = {field: [(*lead, *f.shape) for lead in self.lead] for field, f in layout.fields.items()}
 
     ledger = crystal_ledger.CrystalLedger
     monkeypatch.setattr(CrystalMemory, "exact_up_to", {"meta": 16_384})
