@@ -102,7 +102,7 @@ def test_the_benchmark_of_memories_is_also_a_script(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "benchmarks" / "memory.py"), "--only", "nothing"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert "only: wanted some of speed, large, profile, bytes, consolidation, got nothing" in done.stderr
+    assert "only: wanted some of speed, start, large, profile, bytes, consolidation, got nothing" in done.stderr
 
 
 @pytest.mark.parametrize(("links", "said"), [("/some/wheels", "local"), ("", "downloaded")])
