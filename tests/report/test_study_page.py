@@ -4,15 +4,18 @@ import json
 import re
 import shutil
 from html import escape, unescape
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from crystalrl import results as stored
 from crystalrl.report import text
 from crystalrl.report.study_page import side_by_side, source, titles, write_report
+from crystalrl.report.terminal import print_results
 from crystalrl.study.analysis import load_results
 from crystalrl.study.store import TABLES, Store
 from crystalrl.study.table_files import packed, write_part
@@ -170,10 +173,17 @@ def test_studies_that_hold_nothing_readable_still_have_a_page(tmp_path: Path) ->
     assert "wanted TOML" in written(broken)
 
 
-def test_a_row_whose_run_is_missing_is_left_out(folder: Path) -> None:
+def test_rows_and_seeds_that_are_missing_are_named(folder: Path) -> None:
+    assert "without results yet" not in written(folder)
     spec = folder / "spec.toml"
-    spec.write_text(spec.read_text() + '\n[rows.later]\nsuite = "nav-2"\nseeds = [0, 1, 2]\n')
-    assert set(charts(written(folder))["average"]["row"]) == {"anchored", "EWC strength=10.0"}
+    more = spec.read_text().replace("seeds = [0, 1, 2]", "seeds = [0, 1, 2, 3]", 1)
+    spec.write_text(more + '\n[rows.later]\nsuite = "nav-2"\nseeds = [0, 1, 2]\n')
+    page, console = written(folder), Console(width=200, record=True, file=StringIO())
+    assert set(charts(page)["average"]["row"]) == {"anchored", "EWC strength=10.0"}
+    print_results(load_results(folder), console)
+    for said in (page, console.export_text()):
+        assert "Rows of this study without results yet: later." in said
+        assert "Rows with fewer seeds than the study names: anchored 3 of 4." in said
 
 
 def test_the_numbers_of_a_paper_stand_beside_ours(folder: Path) -> None:

@@ -109,7 +109,7 @@ def _section(made: Page, number: int, each: Source, place: Path) -> str:
     names = [row.chosen.name for row in results.rows]
     known = {word: row.chosen.name for row in results.rows for word in (row.name, row.chosen.name)}
     parts = [
-        messages(results.problems),
+        messages([*results.problems, *origin.incomplete(results)]),
         *_overview(results),
         running(made, each.folder),
         row_switches(names) if len(names) > 1 else "",
