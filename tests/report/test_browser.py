@@ -112,6 +112,47 @@ def test_single_seeds_are_drawn_on_request(chromium: Any, report: Path) -> None:
         assert chart.locator("path.seed").count() == 2 * 3
 
 
+def test_an_axis_can_be_fitted_to_the_rows_shown(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        page.locator('.rows input[data-row="EWC strength=10.0"]').uncheck()
+        for title, axis in (("Mean final score", "middle"), ("Score on all tasks so far", "end")):
+            chart = figure(page, title)
+            ticks = chart.locator(f'svg text.dim[text-anchor="{axis}"]')
+            assert {"0", "1"} <= set(ticks.all_text_contents())
+            chart.locator("[data-fit]").check()
+            assert all(0.8 < float(tick) <= 1 for tick in ticks.all_text_contents())  # the other row has 0.41
+            chart.locator("[data-fit]").uncheck()
+            assert {"0", "1"} <= set(ticks.all_text_contents())
+
+
+def test_links_lead_to_the_parts_of_the_page(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        links = page.locator(".bar nav a")
+        assert links.all_inner_texts() == ["Results", "Over time", "Tests", "What was run"]
+        links.last.click()
+        page.wait_for_function("scrollY > 1000")
+        heading, bar = page.locator("h2", has_text="What was run").bounding_box(), page.locator(".bar").bounding_box()
+        assert heading["y"] >= bar["y"] + bar["height"]  # not under the bar, which stays in view
+
+
+def test_the_eleventh_row_has_the_colour_of_the_first_and_is_dashed_like_its_line(
+    chromium: Any, tmp_path: Path
+) -> None:
+    path, names = tmp_path / "page.html", [f"row {k}" for k in range(11)]
+    made, results = Page(), load_results(write_results(tmp_path / "out"))
+    rows = tuple(replace(results.rows[0], chosen=replace(results.rows[0].chosen, name=name)) for name in names)
+    drawn = made.figure(study_charts.course(replace(results, rows=rows)))
+    path.write_text(made.document("page", [study(0, names, [row_switches(names), drawn])]))
+    with opened(chromium, path) as page:
+        swatches = page.locator(".rows i").evaluate_all(
+            "all => all.map((one) => getComputedStyle(one).backgroundImage)"
+        )
+        lines = page.locator("path[data-seed]").evaluate_all(
+            "all => all.map((one) => one.getAttribute('stroke-dasharray'))"
+        )
+        assert [image == "none" for image in swatches] == [dash == "" for dash in lines] == [True] * 10 + [False]
+
+
 def test_tables_are_sorted(chromium: Any, report: Path) -> None:
     with opened(chromium, report) as page:
         table = page.locator("table[data-sort]").first
@@ -243,6 +284,7 @@ def test_a_click_on_a_point_shows_the_experience_as_a_frame(chromium: Any, tmp_p
         chart.locator("circle").first.hover()
         chart.locator("circle").first.click()
         assert chart.locator(".detail").inner_text().startswith("Experience 0")
+        assert "not known" in chart.locator(".detail").inner_text()  # the task: this memory has no task ids
         assert chart.locator(".detail img").evaluate("one => one.naturalWidth") == 8
         chart.locator("[data-colour]").select_option("reward")
         assert chart.locator(".scale").inner_text().split() == ["0", "29"]
@@ -260,6 +302,11 @@ def test_the_page_of_a_memory_fits_every_window(
         scrolled(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.locator("figure[data-chart]").count() == page.locator("figure:has(svg)").count()
+        path = figure(page, "Single experiences against the theory").locator("svg").first
+        assert path.locator('circle[data-row="measured"]').count() > 2
+        assert path.locator('path[data-row="measured"]').count() == 0  # it would lie under the line of the law
+        words = figure(page, "Map of the experiences: PCA").locator(".scale span").all_inner_texts()
+        assert [phase for phase in ("liquid", "glass", "crystal") if phase in words] == words
         flow = figure(page, "Flow between phases").locator("svg").first
         flow.focus()
         page.keyboard.press("ArrowRight")

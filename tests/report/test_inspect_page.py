@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crystalrl.report.inspect_page import LATER, being_forgotten, inspection_page, tables, words
+from crystalrl import CrystalParams
+from crystalrl.report.inspect_page import LATER, being_forgotten, inspection_page, settings, tables, words
 from crystalrl.study.inspection import inspect_memory, inspect_run
 from tests.made_up_results import write_results
 from tests.report.test_study_page import charts
@@ -33,6 +34,16 @@ def test_the_page_of_a_run_has_all_its_charts(ran: Path) -> None:
     assert LATER not in page
     live = charts(inspection_page(found, "Tiny", problems, live="/events"))
     assert [name for name in live if name.startswith("map")] == ["map-pca"]
+
+
+def test_the_settings_of_the_memory_are_shown_those_that_are_not_the_default_first(ran: Path) -> None:
+    (one,), _ = inspect_run(ran)
+    shown = settings(one.params)
+    assert dict(shown)["time_unit"] == "20 (default: None)"
+    assert dict(shown)["kappa"] == str(CrystalParams().kappa)
+    marked = ["default:" in said for _, said in shown]
+    assert marked == sorted(marked, reverse=True)
+    assert "<dt>time_unit</dt><dd>20 (default: None)</dd>" in inspection_page([one], "run", live="/events")
 
 
 def test_words_say_what_the_memory_holds(ran: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from crystalrl.report import origin, study_charts, text
 from crystalrl.report.chart import escape
-from crystalrl.report.html import Page, definitions, messages, row_switches, study
+from crystalrl.report.html import Page, contents, definitions, messages, row_switches, study
 from crystalrl.report.running import running
 from crystalrl.report.text import Grid
 from crystalrl.study.analysis import Results, load_results
@@ -74,12 +74,11 @@ def page(sources: Sequence[Source], place: Path, live: str = "") -> str:
     title = " · ".join(different) if len(different) <= FEW else f"{len(sources)} studies"
     body, named = [f"<h1>{escape(title)}</h1>"], titles(sources)
     if len(sources) > 1:
-        links = "".join(f'<a href="#study-{n}">{escape(each)}</a>' for n, each in enumerate(named))
         known = {name: each.results for name, each in zip(named, sources, strict=True) if each.results is not None}
         grid, chart = side_by_side(known), study_charts.averages(known)
-        body += [f"<nav>{links}</nav>", "<h2>Side by side</h2>", made.table(grid), made.figure(chart)]
+        body += [contents("study", named), "<h2>Side by side</h2>", made.table(grid), made.figure(chart)]
     for number, (name, each) in enumerate(zip(named, sources, strict=True)):
-        heading = f'<h2 id="study-{number}">{escape(name)}</h2>' if len(sources) > 1 else ""
+        heading = f'<h2 class="study" id="study-{number}">{escape(name)}</h2>' if len(sources) > 1 else ""
         body += [heading, _section(made, number, each, place)]
     return made.document(title, body, live)
 
@@ -106,19 +105,19 @@ def _section(made: Page, number: int, each: Source, place: Path) -> str:
     if results is None:
         parts = [messages([each.problem]), running(made, each.folder), _links(each.folder, place)]
         return study(number, [], parts)
-    names = [row.chosen.name for row in results.rows]
+    names, first = [row.chosen.name for row in results.rows], len(made.parts)
     known = {word: row.chosen.name for row in results.rows for word in (row.name, row.chosen.name)}
+    begin = [messages([*results.problems, *origin.incomplete(results)]), *_overview(results)]
+    begin.append(running(made, each.folder))
     parts = [
-        messages([*results.problems, *origin.incomplete(results)]),
-        *_overview(results),
-        running(made, each.folder),
-        row_switches(names) if len(names) > 1 else "",
         *_main(made, results, known),
         *_over_time(made, results),
         *_tests(made, results, known),
         *_origin(made, each, place, known),
     ]
-    return study(number, names, parts)
+    switches = row_switches(names) if len(names) > 1 else ""
+    bar = f'<div class="bar">{contents("part", made.parts[first:], first)}{switches}</div>'
+    return study(number, names, [*begin, bar, *parts])
 
 
 def _overview(results: Results) -> list[str]:
@@ -134,6 +133,7 @@ def _overview(results: Results) -> list[str]:
 
 def _main(made: Page, results: Results, names: Mapping[str, str]) -> list[str]:
     return [
+        made.heading("Results"),
         made.figure(study_charts.average(results)),
         made.table(text.main_table(results), names),
         f'<p class="about">{escape(BEST)}</p>' + _glossary(results, text.SHORT),
@@ -154,14 +154,14 @@ def _over_time(made: Page, results: Results) -> list[str]:
     tasks = text.task_table(results)
     titled = "<h3>Each task right after learning it → at the end</h3>" if tasks.lines else ""
     drawn = [made.figure(chart(results)) for chart in charts]
-    return ["<h2>Over time</h2>", *drawn, messages([missing] if missing else []), titled + made.table(tasks)]
+    return [made.heading("Over time"), *drawn, messages([missing] if missing else []), titled + made.table(tasks)]
 
 
 def _tests(made: Page, results: Results, names: Mapping[str, str]) -> list[str]:
     parts = []
     if len(results.rows) > 1:
         family = f'<p class="about">{escape(text.family(results))} {escape(TESTS)}</p>'
-        parts = ["<h2>Tests</h2>", made.table(text.comparison_table(results), names), family]
+        parts = [made.heading("Tests"), made.table(text.comparison_table(results), names), family]
         parts += [made.figure(study_charts.better(results)), made.figure(study_charts.differences(results))]
     titled = (
         ("One setting at a time", text.sensitivity_table(results), ""),
@@ -185,7 +185,7 @@ def _origin(made: Page, each: Source, place: Path, names: Mapping[str, str]) -> 
     shared, varied = origin.settings(each.results)
     found, cost = origin.versions(each.folder), origin.cost_table(each.results, each.folder)
     return [
-        "<h2>What was run</h2>",
+        made.heading("What was run"),
         made.table(varied, names, "words"),
         "<details open><summary>Settings of all rows</summary>" + definitions(shared) + "</details>",
         "<h3>Computed with</h3>" + definitions(found.items()) + CHANGED * ("+" in found["commit"]),

@@ -153,12 +153,11 @@ def inspect_memory(path: str | Path, lane: int = 0, most: int = MOST) -> Inspect
     if not found or not isinstance(memory.params, CrystalParams):
         raise ValueError(f"{path}: wanted a crystal memory, got a {type(memory).__name__}, which has no phases")
     contents = states(found)
-    held = int(memory.ledger.count[lane])
     context = found.get("context")
-    contents["arrived"] = np.zeros(held, np.int64)[: len(contents["c"])] if context is None else context.cpu().numpy()
+    contents["arrived"] = np.full(len(contents["c"]), -1) if context is None else context.cpu().numpy()
     return Inspected(
         path.name, of_lane(memory.params, lane), memory.capacity, contents=contents, frames=frames(found["obs"]),
-        stored=held,
+        stored=int(memory.ledger.count[lane]),
     )  # fmt: skip
 
 
