@@ -8,6 +8,7 @@ import pytest
 from crystalrl import cli
 from crystalrl.cli.inspection import live_inspection
 from tests.inspected_run import write_run
+from tests.made_up_results import write_results
 from tests.study.test_inspection import saved
 from tests.study.test_partial import interrupted
 
@@ -29,6 +30,20 @@ def test_a_run_is_told_in_words_and_shown_on_a_page(ran: Path, capsys: pytest.Ca
     assert "crystal, seed 0" in said
     assert "It holds " in said
     assert "Distribution of c in each phase" in (ran / "inspect.html").read_text()
+
+
+def test_of_several_folders_those_are_shown_that_can_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The others are named: a damaged spec, a row that only some have."""
+    write_results(tmp_path / "good")
+    broken = write_results(tmp_path / "broken")
+    (broken / "spec.toml").write_text("rows = [")
+    cli.main(["inspect", str(tmp_path), "--row", "anchored"])
+    said = capsys.readouterr().out
+    assert "anchored, seed 0" in said
+    assert f"warning {broken}/spec.toml: wanted TOML" in said
+    with pytest.raises(SystemExit):
+        cli.main(["inspect", str(tmp_path), "--row", "nothing"])
+    assert "row: wanted one of anchored, EWC, got 'nothing'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("form", "name"), [("csv", "trajectories.csv"), ("svg", "flows.svg")])

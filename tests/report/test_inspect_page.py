@@ -31,7 +31,10 @@ def test_the_page_of_a_run_has_all_its_charts(ran: Path) -> None:
     }  # fmt: skip
     assert "How long it takes to crystallize" in page
     assert "How well the crystals cover" in page
-    assert LATER not in page
+    assert "No data that" not in page
+    without = inspection_page([replace(found[0], contents=None)], "Tiny", live="/events")
+    assert f"No data that can be read: {LATER['contents']}." in without
+    assert "residents" not in charts(without)
     live = charts(inspection_page(found, "Tiny", problems, live="/events"))
     assert [name for name in live if name.startswith("map")] == ["map-pca"]
 
@@ -60,7 +63,7 @@ def test_words_say_what_the_memory_holds(ran: Path) -> None:
 def test_older_results_say_what_was_not_recorded(tmp_path: Path) -> None:
     found, problems = inspect_run(write_results(tmp_path / "out"))
     page = inspection_page(found, "old", problems)
-    assert LATER in page
+    assert f"No data that can be read: {'; '.join(LATER.values())}." in page
     assert "flows" not in charts(page) or charts(page)["flows"]
     assert "No memory with phases" in inspection_page([], "none")
 

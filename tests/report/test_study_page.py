@@ -132,7 +132,7 @@ def test_results_without_the_memory_table_are_reported_without_its_numbers(folde
     shutil.rmtree(folder / "memory.parquet")
     page = written(folder)
     assert "phases" not in charts(page)
-    assert "phases and bytes are not recorded" in page
+    assert "phases and bytes are not known" in page
     (performance,) = [line for line in lines(page) if line[:1] == ["anchored"] and len(line) == 7 and "–" in line]
     assert performance[-3:] == ["–", "–", "3"]  # megabytes, AP per megabyte
 

@@ -16,10 +16,12 @@ from crystalrl.study.inspection import Inspected
 
 SECTIONS = 6
 """Memories on a page; further ones can be shown with --row."""
-LATER = (
-    "Single experiences were not recorded in these results: distributions of c, trajectories, residents of crystal, "
-    "anchor errors and maps are missing. Results of this version record them."
-)
+LATER = {
+    "histograms": "distributions of c",
+    "followed": "parts of the utility, anchor errors, trajectories and times to crystallize",
+    "contents": "where the crystals come from, their age, reward and return, maps and covering",
+}
+"""What a page lacks if a table is missing."""
 
 TIMES, COVERING = "How long it takes to crystallize", "How well the crystals cover the stored states"
 WORDS = {
@@ -72,7 +74,7 @@ def tables(one: Inspected) -> dict[str, Grid]:
 def _section(made: Page, one: Inspected, quick: bool) -> list[str]:
     (charts, missing), first = all_charts(one, quick), len(made.charts)
     parts = ["".join(f"<p>{escape(sentence)}</p>" for sentence in words(one)), messages([*one.warnings, *missing])]
-    parts += [messages([LATER])] if one.memory is not None and one.followed is None else []
+    parts += [messages([f"No data that can be read: {'; '.join(lacks)}."])] if (lacks := lacking(one)) else []
     parts += [contents("chart", [chart.title for chart in charts], first), *(made.figure(chart) for chart in charts)]
     for title, grid in tables(one).items():
         parts.append(
@@ -80,6 +82,11 @@ def _section(made: Page, one: Inspected, quick: bool) -> list[str]:
         )
     inside = definitions(settings(one.params))
     return [*parts, f"<details><summary>Settings of this memory</summary>{inside}</details>"]
+
+
+def lacking(one: Inspected) -> list[str]:
+    """What the page of a run lacks because older versions did not store it, or it cannot be read."""
+    return [] if one.memory is None else [what for table, what in LATER.items() if not getattr(one, table)]
 
 
 def settings(params: CrystalParams) -> list[tuple[str, str]]:

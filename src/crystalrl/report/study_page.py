@@ -150,7 +150,7 @@ def _over_time(made: Page, results: Results) -> list[str]:
         study_charts.course, study_charts.tasks_over_time, study_charts.learning_matrix, study_charts.learning_curves,
         study_charts.forgetting_by_task, study_charts.phases,
     )  # fmt: skip
-    missing = "" if results.memory else "The memory table was not stored: phases and bytes are not recorded."
+    missing = "" if results.memory else "There is no memory table that can be read: phases and bytes are not known."
     tasks = text.task_table(results)
     titled = "<h3>Each task right after learning it → at the end</h3>" if tasks.lines else ""
     drawn = [made.figure(chart(results)) for chart in charts]
