@@ -52,7 +52,7 @@ def course_so_far(runs: Sequence[Partial]) -> Chart:
     about = "Mean score on all tasks learnt so far, of the runs that are not finished."
     return Chart(
         "running", "Score so far", about, "lines", columns("lines", parts), x="tasks learnt",
-        y="mean score on the tasks so far", limits=(0.0, 1.0), options={"dots": True},
+        y="mean score on the tasks so far", limits=(0.0, 1.0), options={"dots": True, "own": True},
     )  # fmt: skip
 
 

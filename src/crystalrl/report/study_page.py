@@ -14,6 +14,7 @@ from crystalrl.report.running import running
 from crystalrl.report.text import Grid
 from crystalrl.study.analysis import Results, load_results
 from crystalrl.study.schema import ALL
+from crystalrl.study.store import stored_parts
 
 TESTS = (
     "Welch’s test; Cohen’s d and Hedges’ g are differences in pooled standard deviations; P(better) is the probability "
@@ -28,6 +29,7 @@ BEST = (
     "least ten seeds and p < .05 in all these tests after Holm’s correction. The interquartile mean is not tested."
 )
 
+NONE_FINISHED = "No run is finished yet. Tables, tests and curves follow with the first one."
 FEW = 3
 """Studies whose titles the title of their page names."""
 CHANGED = '<p class="about">A + after a commit: the source had changes that were not committed.</p>'
@@ -69,7 +71,7 @@ def write_page(sources: Sequence[Source], path: Path) -> Path:
 
 
 def page(sources: Sequence[Source], place: Path, live: str = "") -> str:
-    """The whole page. place: its folder, for links to the data; live: see `Page.document`."""
+    """The whole page. place: its folder, for links to the data, which a live page has not; live: `Page.document`."""
     made, different = Page(), list(dict.fromkeys(each.title for each in sources))
     title = " · ".join(different) if len(different) <= FEW else f"{len(sources)} studies"
     body, named = [f"<h1>{escape(title)}</h1>"], titles(sources)
@@ -79,7 +81,7 @@ def page(sources: Sequence[Source], place: Path, live: str = "") -> str:
         body += [contents("study", named), "<h2>Side by side</h2>", made.table(grid), made.figure(chart)]
     for number, (name, each) in enumerate(zip(named, sources, strict=True)):
         heading = f'<h2 class="study" id="study-{number}">{escape(name)}</h2>' if len(sources) > 1 else ""
-        body += [heading, _section(made, number, each, place)]
+        body += [heading, _section(made, number, each, None if live else place)]
     return made.document(title, body, live)
 
 
@@ -100,11 +102,12 @@ def side_by_side(studies: Mapping[str, Results], metric: str = "AP") -> Grid:
     return Grid([f"{metric} of", *studies], lines)
 
 
-def _section(made: Page, number: int, each: Source, place: Path) -> str:
+def _section(made: Page, number: int, each: Source, place: Path | None) -> str:
     results = each.results
     if results is None:
-        parts = [messages([each.problem]), running(made, each.folder), _links(each.folder, place)]
-        return study(number, [], parts)
+        begun = running(made, each.folder)
+        problem = NONE_FINISHED if begun and not stored_parts(each.folder, "scores", []) else each.problem
+        return study(number, [], [messages([problem]), begun, _links(each.folder, place)])
     names, first = [row.chosen.name for row in results.rows], len(made.parts)
     known = {word: row.chosen.name for row in results.rows for word in (row.name, row.chosen.name)}
     begin = [messages([*results.problems, *origin.incomplete(results)]), *_overview(results)]
@@ -180,7 +183,7 @@ def _tests(made: Page, results: Results, names: Mapping[str, str]) -> list[str]:
     return [*parts, _glossary(results, text.MORE)]
 
 
-def _origin(made: Page, each: Source, place: Path, names: Mapping[str, str]) -> list[str]:
+def _origin(made: Page, each: Source, place: Path | None, names: Mapping[str, str]) -> list[str]:
     assert each.results is not None
     shared, varied = origin.settings(each.results)
     found, cost = origin.versions(each.folder), origin.cost_table(each.results, each.folder)
@@ -195,8 +198,10 @@ def _origin(made: Page, each: Source, place: Path, names: Mapping[str, str]) -> 
     ]
 
 
-def _links(folder: Path, place: Path) -> str:
+def _links(folder: Path, place: Path | None) -> str:
     """Relative links to the stored files that exist."""
+    if place is None:
+        return ""
     links = []
     for name in ("spec.toml", "versions.json", "runs", *(f"{table}.parquet" for table in reversed(ALL))):
         if (folder / name).exists():
