@@ -119,8 +119,10 @@ def _finish(axis: Any, chart: Chart) -> None:
         axis.xaxis.get_major_locator().set_params(integer=True)
         if not np.ptp(chart.data["x"].astype(float)):
             axis.set_xlim(chart.data["x"][0] - 0.6, chart.data["x"][0] + 0.6)
+    low, high = axis.get_xlim()
     for start in chart.starts:
-        axis.axvline(start, color="#888888", linewidth=0.6, linestyle=":")
+        if low < start < high:
+            axis.axvline(start, color="#888888", linewidth=0.6, linestyle=":")
     axis.set_xlabel(chart.x, fontsize=8)
     axis.set_ylabel(chart.y, fontsize=8)
     axis.grid(alpha=0.25)
