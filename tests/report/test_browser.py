@@ -125,6 +125,28 @@ def test_an_axis_can_be_fitted_to_the_rows_shown(chromium: Any, report: Path) ->
             assert {"0", "1"} <= set(ticks.all_text_contents())
 
 
+def test_rows_of_a_chart_can_be_sorted_by_their_values(chromium: Any, tmp_path: Path) -> None:
+    made, path, names = Page(), tmp_path / "page.html", ["low", "high"]
+    low, high = reversed(load_results(write_results(tmp_path / "out")).rows)
+    named = [replace(row, chosen=replace(row.chosen, name=name)) for row, name in zip((low, high), names, strict=True)]
+    results = replace(load_results(tmp_path / "out"), rows=tuple(named))
+    path.write_text(made.document("page", [study(0, names, [made.figure(study_charts.average(results))])]))
+    with opened(chromium, path) as page:
+        drawn = page.locator("figure circle")
+        order = "all => all.map((one) => one.dataset.row)"
+        assert drawn.evaluate_all(order) == ["low", "high"]
+        page.locator("[data-order]").check()
+        assert drawn.evaluate_all(order) == ["high", "low"]
+
+
+def test_on_a_phone_the_names_of_rows_are_whole(chromium: Any, tmp_path: Path) -> None:
+    made, path, name = Page(), tmp_path / "page.html", "a long name, of which only the end is different from others"
+    drawn = made.figure(study_charts.average(load_results(write_results(tmp_path / "out"))))
+    path.write_text(made.document("page", [study(0, [name], [row_switches([name]), drawn])]))
+    with opened(chromium, path, width=390) as page:
+        assert page.locator(".rows label").evaluate("one => one.scrollWidth <= one.clientWidth")
+
+
 def test_links_lead_to_the_parts_of_the_page(chromium: Any, report: Path) -> None:
     with opened(chromium, report) as page:
         links = page.locator(".bar nav a")

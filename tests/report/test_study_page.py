@@ -173,6 +173,17 @@ def test_studies_that_hold_nothing_readable_still_have_a_page(tmp_path: Path) ->
     assert "wanted TOML" in written(broken)
 
 
+def test_the_setup_is_that_of_all_rows(folder: Path) -> None:
+    assert "12,000 steps each. The memory holds 1,000 experiences." in written(folder)
+    spec = folder / "spec.toml"
+    given = spec.read_text()
+    head, _, rest = given.partition("[rows.EWC]")
+    other = rest.replace("steps = 12000", "steps = 6000\ncapacity = 500")
+    spec.write_text(f"{head}[rows.EWC]{other}")
+    said = written(folder)
+    assert "6,000 to 12,000 steps each. The memory holds 500 to 1,000 experiences." in said
+
+
 def test_rows_and_seeds_that_are_missing_are_named(folder: Path) -> None:
     assert "without results yet" not in written(folder)
     spec = folder / "spec.toml"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,14 +124,20 @@ def _section(made: Page, number: int, each: Source, place: Path | None) -> str:
 
 
 def _overview(results: Results) -> list[str]:
-    spec, count = results.rows[0].spec, len(set(results.tasks))
+    count = len(set(results.tasks))
     again = f", then {redefined} of them redefined" if (redefined := len(results.tasks) - count) else ""
-    room = f"{spec.budget_mb:g} MB" if spec.budget_mb else f"{spec.capacity:,} experiences"
-    own = results.rows[0].stage_steps
-    steps = " to ".join(f"{each:,}" for each in dict.fromkeys((min(own), max(own))))
+    budgets = {row.spec.budget_mb for row in results.rows}
+    room = f"{_span(budgets)} MB" if all(budgets) else f"{_span(row.capacity for row in results.rows)} experiences"
+    steps = _span(each for row in results.rows for each in row.stage_steps)
     setup = f"{text.sequence(count)}{again}, {steps} steps each. The memory holds {room}. "
     said = f'<p class="seen">{escape(text.headline(results))}</p>'
     return [f"<p>{escape(setup + results.suite_note)}</p>", said]
+
+
+def _span(values: Iterable[float]) -> str:
+    """The smallest and the largest of several numbers, or the one that all are."""
+    known = set(values)
+    return " to ".join(f"{each:,}" if each == int(each) else f"{each:g}" for each in sorted({min(known), max(known)}))
 
 
 def _main(made: Page, results: Results, names: Mapping[str, str]) -> list[str]:

@@ -248,6 +248,7 @@
     const gone = hidden(figure), V = column(spec, "value"), L = column(spec, "low"), H = column(spec, "high");
     const rows = column(spec, "row"), panels = column(spec, "panel");
     const at = rows.map((_, i) => i).filter((i) => panels[i] === panel && !gone.has(rows[i]));
+    if (figure.querySelector("[data-order]:checked")) at.sort((a, b) => V[b] - V[a]);
     const whole = spec.options.unit && !fitted(figure) ? [0, 1] : [];
     const xs = spec.limits && !fitted(figure) ? spec.limits : extent([...at.flatMap((i) => [V[i], L[i], H[i]]), ...(spec.options.zero ? [0] : []), ...whole], 0.1);
     const [sx] = frame(svg, box, spec, xs, [0, 1], true);
@@ -421,6 +422,7 @@
     if (spec.kind === "lines" && seeds && seeds.some((s) => s >= 0)) {
       box(bar, "data-seeds", "single seeds", figure);
     }
+    if (spec.kind === "intervals") box(bar, "data-order", "highest first", figure);
     if (spec.kind === "intervals" && spec.options.unit || spec.kind === "lines" && spec.limits) box(bar, "data-fit", "fit the axis to the rows shown", figure);
     if (spec.options.own) {
       const legend = html("span", { class: "scale" }, bar);
