@@ -56,3 +56,12 @@ def scrolled(page: Any) -> None:
         "async () => { for (let y = 0; y < document.documentElement.scrollHeight; y += 500) {"
         " scrollTo(0, y); await new Promise((done) => setTimeout(done, 30)); } scrollTo(0, 0); }"
     )
+
+
+def figure(page: Any, title: str) -> Any:
+    """The chart with this title, drawn and in view."""
+    found = page.locator("figure", has=page.locator("h3", has_text=title))
+    found.evaluate("one => one.scrollIntoView({ block: 'center' })")
+    found.locator("svg").first.wait_for()
+    found.evaluate("one => one.scrollIntoView({ block: 'center' })")
+    return found

@@ -1,6 +1,5 @@
 """The page of a memory."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +13,7 @@ from tests.made_up_results import write_results
 from tests.report.test_study_page import charts
 from tests.study.test_inspection import saved
 
-
-@pytest.fixture(autouse=True)
-def _without_umap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """umap-learn compiles for many seconds."""
-    monkeypatch.setitem(sys.modules, "umap", None)
+pytestmark = pytest.mark.usefixtures("without_umap")
 
 
 def test_the_page_of_a_run_has_all_its_charts(ran: Path) -> None:

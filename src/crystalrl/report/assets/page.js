@@ -338,6 +338,7 @@
     const scale = figure.querySelector(".scale");
     if (scale) {
       scale.replaceChildren();
+      html("span", { class: "paper" }, scale, name + ": ");  // on paper, the choice is not shown
       if (words) words.slice(0, 30).forEach((w) => { const one = html("span", {}, scale); html("b", { style: "background:" + (OWN[w] || "var(--r" + (words.indexOf(w) % 10) + ")") + ";display:inline-block;width:.8em;height:.8em;border-radius:50%;margin:0 .3em 0 .6em" }, one); one.append(w); });
       else if (range) gradient(scale, range, RAMP);
     }
