@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from crystalrl.report import study_charts
+from crystalrl.report import origin, study_charts
 from crystalrl.report.html import Page
 from crystalrl.report.inspect_page import inspection_page
-from crystalrl.report.text import Grid
 from crystalrl.study.analysis import load_results
 from crystalrl.study.inspection import inspect_run
 from tests.made_up_results import write_results
@@ -42,13 +42,12 @@ def test_paper_shows_what_colours_mean(chromium: Any, ran: Path, tmp_path: Path)
         assert figure(page, "Map of the experiences: PCA").locator(".scale").inner_text().startswith("phase: ")
 
 
-def test_wide_tables_fit_on_paper(chromium: Any, tmp_path: Path) -> None:
-    made, path = Page(), tmp_path / "page.html"
-    names = [f"method_params.coefficient_of_the_loss_{k}" for k in range(10)]
-    drawn = made.figure(study_charts.average(load_results(write_results(tmp_path / "out"))))
-    path.write_text(
-        made.document("page", [drawn, made.table(Grid(["", *names], [["a", *["0.01, 0.1"] * 10]]), kind="words")])
-    )
+def test_rows_with_many_settings_fit_on_paper(chromium: Any, tmp_path: Path) -> None:
+    made, path, results = Page(), tmp_path / "page.html", load_results(write_results(tmp_path / "out"))
+    spec = replace(results.rows[0].spec, agent_params={f"coefficient_of_part_{k}": 0.01 * k for k in range(12)})
+    many = replace(results, rows=(replace(results.rows[0], spec=spec), results.rows[1]))
+    drawn, table = made.figure(study_charts.average(many)), made.table(origin.settings(many)[1], kind="words")
+    path.write_text(made.document("page", [drawn, table]))
     with opened(chromium, path, width=720) as page:
         page.emulate_media(media="print")
         assert page.locator("td").last.evaluate("one => one.getBoundingClientRect().right") <= 720
