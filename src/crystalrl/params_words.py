@@ -15,7 +15,7 @@ from crystalrl.params_checks import floats
 from crystalrl.turnover import Array, Climb, Turnover, steps_between, turnover
 
 SURE = 0.98
-"""From this share of the followed experiences on, the text speaks of all."""
+"""Where at least this share of the followed experiences agree, the text speaks of all."""
 WASTE = 0.8
 """Share of the slots in use below which the text warns."""
 

@@ -1,4 +1,4 @@
-"""No warning, overflow or NaN for valid input; clear errors for the rest. Warnings are errors in this suite."""
+"""No warning, overflow or NaN for valid input; clear errors for invalid input. Warnings are errors in this suite."""
 
 from __future__ import annotations
 

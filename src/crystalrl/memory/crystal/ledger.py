@@ -101,10 +101,10 @@ class CrystalLedger:
     def _set_thresholds(self, device: torch.device) -> None:
         liquid, crystal = self._lane("tau_L", device), self._lane("tau_C", device)
         self.enter = (liquid.to(torch.float32), crystal.to(torch.float32))
-        """(τ_L, τ_C): promotion is above these; float32[L, 1] like c, so that c = τ is not above τ."""
+        """(τ_L, τ_C): an experience is promoted above these; float32[L, 1] like c, so that c = τ is not above τ."""
         below = torch.full_like(crystal, -1.0) if self.params.band_C is None else crystal - self.params.band_C
         self.leave = ((liquid - self.params.band_L).to(torch.float32), below.to(torch.float32))
-        """Demotion is below these; float32[L, 1] each."""
+        """An experience is demoted below these; float32[L, 1] each."""
 
     def _allocate_columns(self, spec: StorageSpec, clock: Tensor) -> SlotColumns:
         """Allocate the columns, set as attributes [L, N], with one spare slot for writes that are skipped."""

@@ -82,7 +82,7 @@ def quotas(shares: tuple[float, ...], split: str, size: int, filled: Tensor, lim
         exact = _bounded(exact, filled * limit)
     whole = (exact + 1e-9).floor()
     missing = size - whole.sum(-1, keepdim=True)
-    rest = (exact - whole).round(decimals=9)  # equal ones are equal, whatever the rounding of the shares
+    rest = (exact - whole).round(decimals=9)  # ties stay ties, whatever the rounding of the shares
     rank = rest.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
     return (whole + (rank < missing)).to(torch.int64)
 

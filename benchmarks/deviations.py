@@ -1,4 +1,4 @@
-"""What is left between `CrystalParams.paper()` and the letter of the paper, in numbers."""
+"""Where `CrystalParams.paper()` differs from a literal reading of the paper, in numbers."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def contradicted(slots: int) -> Result:
 
 
 def newcomers(rounds: int) -> Result:
-    """Of 100 newcomers to a full memory of 400, those kept: without bounds until the consolidation (the letter), with
-    spare slots for all, for half of them, and for none."""
+    """Of 100 new experiences in a full memory of 400, those kept: without bounds until the consolidation (the paper),
+    with spare slots for all, for half of them, and for none."""
     kept = {}
     for name, spare in (("letter", 1.0), ("spare for all", 0.2), ("spare for half", 1 / 9), ("no spare", 0.0)):
         slots = 4000 if name == "letter" else round(400 / (1 - spare))
@@ -168,7 +168,7 @@ def measure(setting: Setting) -> Iterator[Result]:
 
 def block(result: Result) -> str:
     """The table of deviations: what, why, and the measured effect."""
-    rows = [["what differs from the letter", "why", "measured"], ["---"] * 3, *_rows(result)]
+    rows = [["what differs from the paper", "why", "measured"], ["---"] * 3, *_rows(result)]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
