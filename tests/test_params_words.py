@@ -20,7 +20,7 @@ UTILITIES = np.concatenate([np.linspace(0, 0.99, 85), np.ones(15)])
 
 @dataclass
 class Observed:
-    """What became of the experiences near one utility, in environment steps after arrival."""
+    """What happened to the experiences near one utility, in environment steps after arrival."""
 
     glass: float
     crystal: float

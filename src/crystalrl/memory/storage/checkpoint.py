@@ -68,7 +68,7 @@ def _running(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # it belongs to somebody else
+    except OSError:  # it belongs to another user
         return True
     return True
 
