@@ -56,7 +56,7 @@ class CrystalLedger:
     interference: Tensor
     """float32[L, N]: W in [0, 1], how strongly an experience or its future is contradicted."""
     held: Tensor
-    """float32[L, N]: how firmly the network is held to the experience: c, but 0 while it is practised. It decides how
+    """float32[L, N]: how firmly the network is held to the experience: c, or 0 while it is practised. It decides how
     much the TD loss counts and how strongly anchors pull. Without `CrystalParams.practice` it is c itself."""
     key: Tensor
     """float32[L, N]: random key of a crystal; if there are too many crystals, those with the smallest keys stay."""
@@ -208,7 +208,7 @@ class CrystalLedger:
         return WeightedSampler(self.streams, self, self.tree, self.rule, self.strata, self.is_exponent, self.gate)
 
     def refresh_strata(self) -> None:
-        """Recompute how many samples of a batch come from each phase, after their sizes have changed."""
+        """Recompute how many samples of a batch come from each phase, after the sizes of phases have changed."""
         self.strata.refresh(self.filled)
 
     def rewrite(self, columns: Mapping[str, Tensor], phase: Tensor, due: Tensor, generation: Tensor) -> Tensor:
