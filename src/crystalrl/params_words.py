@@ -84,7 +84,7 @@ class Outlook:
         head = f"An experience of utility {self.utility:g} under interference {self.interference:g}"
         if later == first or self._same():
             return [f"{head}:", *later]
-        return [f"{head}, once the memory is full:", *later, "The first ones, before the first consolidation:", *first]
+        return [f"{head}, once the memory is full:", *later, "One that arrives before the first consolidation:", *first]
 
     def _same(self) -> bool:
         """Whether the first experiences differ from later ones only in the times."""
@@ -118,8 +118,8 @@ class Outlook:
         share = float(which.mean())
         if _certainty(share) == 0:
             return ""
-        often = "" if _certainty(share) == 2 else f"in {share:.0%} of the cases "
-        return f"  {often}{verb} after about {self._time(float(time[which].mean()))}{more}"
+        often = "" if _certainty(share) == 2 else f" in {share:.0%} of cases,"
+        return f"  {verb}{often} after about {self._time(float(time[which].mean()))}{more}"
 
     def _obstacle(self, fate: Fates) -> str:
         if fate.refused.any():
