@@ -160,7 +160,7 @@ class ReservoirLedger(CountedLedger):
 
 @dataclass(frozen=True)
 class ReservoirSampler(UniformSampler):
-    """Part of each batch comes from the recent experiences, the rest from the reservoir; all of one part are equally
+    """Part of each batch comes from the recent experiences, the rest from the reservoir; within a part, all are equally
     likely.
     """
 

@@ -132,7 +132,7 @@ class CrystalMemory(StoredCrystals):
     def commit(self, slots: Tensor, ended: Tensor, env: Tensor | None = None) -> None:
         """Register the experiences stored in reserved slots int64[M]; ended bool[M]: whether each ends an episode.
 
-        env int64[M]: environment or episode of each, for the returns of episodes; None: all are of one, in order.
+        env int64[M]: environment or episode of each, for the returns of episodes; None: all come from one, in order.
         """
         if isinstance(self.arena, ExternalArena):
             self.arena.invalidate()

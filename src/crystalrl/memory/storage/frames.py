@@ -20,7 +20,7 @@ from crystalrl.memory.storage.heap import Heap
 from crystalrl.memory.storage.spec import StorageSpec
 
 BLANK = 0
-"""Number of the frame of zeros. It is always there, is not counted, and stands for what was never written."""
+"""Number of the frame of zeros. It always exists, is not counted, and stands for what was never written."""
 FIRST, LENGTH, BASE, COUNT = range(4)
 """Columns of the table of frames: first block and bytes of the code, number of the base, references."""
 GROWTH = 1 / 32
