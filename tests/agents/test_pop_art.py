@@ -78,10 +78,11 @@ def test_statistics_are_those_of_the_targets_of_each_task_alone() -> None:
     assert torch.allclose(scale.unit(target, context)[0, [0, 2]].double(), scale.sigma[0, :2])
 
 
+@every_agent
 @pytest.mark.parametrize("factor", [2.0**-7, 2.0**7])
-def test_an_agent_learns_the_same_whatever_the_unit_of_rewards(factor: float) -> None:
+def test_an_agent_learns_the_same_whatever_the_unit_of_rewards(kind: str, factor: float) -> None:
     """Multiplied by a power of two, which floats represent exactly, all values are multiplied by it, bit for bit."""
-    agents = [AGENTS["dqn"](), AGENTS["dqn"]()]
+    agents = [AGENTS[kind](), AGENTS[kind]()]
     for seed in range(5):
         torch.manual_seed(seed)
         for agent, unit in zip(agents, (1.0, factor), strict=True):
