@@ -197,7 +197,7 @@ def test_rows_and_seeds_that_are_missing_are_named(folder: Path) -> None:
         assert "Rows with fewer seeds than the study names: anchored 3 of 4." in said
 
 
-def test_the_numbers_of_a_paper_stand_beside_ours(folder: Path) -> None:
+def test_the_numbers_of_a_paper_are_shown_next_to_ours(folder: Path) -> None:
     assert "The paper’s numbers and ours" not in written(folder)
     spec = folder / "spec.toml"
     spec.write_text(spec.read_text().replace("[rows.anchored]", "[paper.anchored]\nAP = 0.5\n\n[rows.anchored]"))
