@@ -20,7 +20,7 @@ from tools.environments import Environment, build
 
 FIRST = (
     "pip install 'crystalrl[study]'",
-    "crystalrl run nav-3 --memory crystal --seeds 0:2 --steps 3000 --capacity 600 --out runs/first",
+    "crystalrl run nav-3 --memory crystal --seeds 0:2 --steps 5000 --capacity 800 --out runs/first",
     "crystalrl report runs/first --figure runs/first.svg",
 )
 STUDY = """title = "Two tasks of my own"
