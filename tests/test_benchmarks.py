@@ -114,7 +114,9 @@ def test_a_run_of_a_stranger_says_whether_packages_are_downloaded(
     assert stranger.packages() == said
     result = load("stranger")
     result["runs"] = [{**result["runs"][0], "packages": said}]
-    assert f"run 1, load {result['runs'][0]['load']}, packages {said} |" in stranger.block(result)
+    (run,) = result["runs"]
+    assert f"run 1, {run['steps']:,} steps, load {run['load']}, packages {said} |" in stranger.block(result)
+    assert f"--steps {stranger.steps()} " in (ROOT / "docs/start.md").read_text()
 
 
 def test_every_stored_path_of_a_stranger_took_as_few_lines_as_required() -> None:
