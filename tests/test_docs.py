@@ -115,7 +115,7 @@ def test_the_tasks_on_the_page_go_together() -> None:
     assert sizes_of_all(made.tasks) == Sizes((4,), 3)
 
 
-def test_the_readme_fits_on_one_screen_and_has_what_a_stranger_looks_for() -> None:
+def test_the_readme_fits_on_one_screen_and_has_what_a_new_user_looks_for() -> None:
     text = (ROOT / "README.md").read_text()
     sb3, ten = snippets("README.md", "python")
     assert len(text.splitlines()) <= 80

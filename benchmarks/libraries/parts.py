@@ -39,7 +39,7 @@ LABELS = {
     "c ≡ 0, the least useful leaves first": "c ≡ 0, the least useful are evicted first",
     "crystals without both": "crystals without anchors and gate",
 }
-"""Where tables use other words than the stored result."""
+"""Names that tables use in place of those in the stored result."""
 
 
 def scores(params: CrystalParams | None, seeds: list[int], steps: int) -> list[float]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def load(folder: str | os.PathLike[str]) -> dict[str, DataFrame]:
     """The tables of a results folder by name: scores, curves, memory; where they were stored, also histograms, followed
-    and contents (the inside of memories), and runs (time, machine and commit of every learner).
+    and contents (what memories hold), and runs (time, machine and commit of every learner).
 
     If the folder holds several results folders, their rows are joined, and the column `table` names the folder. A table
     that was not stored is left out. Columns: see `crystalrl.study.schema`.

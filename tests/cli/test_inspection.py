@@ -51,7 +51,7 @@ def test_its_tables_become_a_file(ran: Path, tmp_path: Path, form: str) -> None:
     assert "paper" in (tmp_path / f"tables.{form}").read_text()
 
 
-def test_the_file_of_a_memory_gets_a_page_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_file_of_a_memory_gets_a_page_next_to_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved(tmp_path / "memory.safetensors")
     cli.main(["inspect", str(tmp_path / "memory.safetensors")])
     assert "It holds 60 experiences in 64 slots" in capsys.readouterr().out

@@ -176,7 +176,7 @@ def test_a_row_whose_run_is_missing_is_left_out(folder: Path) -> None:
     assert set(charts(written(folder))["average"]["row"]) == {"anchored", "EWC strength=10.0"}
 
 
-def test_the_numbers_of_a_paper_stand_beside_ours(folder: Path) -> None:
+def test_the_numbers_of_a_paper_are_shown_next_to_ours(folder: Path) -> None:
     assert "The paper’s numbers and ours" not in written(folder)
     spec = folder / "spec.toml"
     spec.write_text(spec.read_text().replace("[rows.anchored]", "[paper.anchored]\nAP = 0.5\n\n[rows.anchored]"))

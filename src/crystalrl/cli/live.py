@@ -71,7 +71,7 @@ class Handler(BaseHTTPRequestHandler):
             return  # the page was closed
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing: requests are of no interest."""
+        """Log nothing."""
 
 
 def local(host: str) -> bool:

@@ -59,7 +59,7 @@ class Refiner:
         own: bool = False,
     ) -> Any:  # fmt: skip
         """int32[P, k]: states nearest to the (successor) states of slots int64[P], found from starts int32[P, T] and
-        from the results of the earlier rows before int64[P] (−1: none)."""
+        from the result of an earlier row, named by before int64[P] (−1: none)."""
         found = np.empty((len(slots), k), np.int32)
         limits = (most or self.tuning.visits, self.tuning.reverse, self.turn, own)
         before = np.full(len(slots), -1, np.int64) if before is None else before
@@ -72,8 +72,8 @@ class Refiner:
         """int32[P, k]: states nearest to the (successor) states of slots int64[P], found along their trajectories.
 
         A search starts from starts int32[P, T] and from the result of the step before. One in `every` also queries the
-        index, and so do all whose nearest states turn out to include no adjacent step: these then search wider. Without
-        lists to lead anywhere, all query.
+        index, and so does each whose nearest states turn out to include no adjacent step: it then searches more widely.
+        While there are no lists to follow, all query.
         """
         order = self.trajectories.place[self.lane, slots].argsort(stable=True)
         slots, starts, known = slots[order], starts[order.numpy()], np.full((len(slots), k), -1, np.int32)
@@ -123,7 +123,7 @@ class Refiner:
         return close
 
     def insert(self, slots: Tensor, close: Any) -> None:
-        """Offer the new slots int64[P] to the lists that name the states close int32[P, T] to theirs."""
+        """Offer the new slots int64[P] to the lists that name the states near theirs, close int32[P, T]."""
         hints = np.ascontiguousarray(close)
         self.loops.insert(self._graph, self.states.space("next_obs", self.lane), slots.numpy(), hints)
 

@@ -13,7 +13,7 @@ from crystalrl.random import lane_seeds
 Shape = tuple[int, ...]
 FLOATS = (torch.float16, torch.float32, torch.float64)
 WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64}
-"""dtypes that are not stored as they are, and the ones that hold their values."""
+"""dtypes that are not stored as such, and those that hold their values instead."""
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
 
 
@@ -115,7 +115,7 @@ STRUCTURE = ("capacity", "obs", "action", "obs_dtype", "action_dtype", "lanes", 
 
 
 def storage_to_json(spec: StorageSpec) -> dict[str, Any]:
-    """The structure of a memory. `stack` is there only where it is used: files without it are as before."""
+    """The structure of a memory. `stack` is named only where it is used, so that other files stay the same."""
     names = STRUCTURE if spec.stack is None else (*STRUCTURE, "stack")
     return {name: _to_json(getattr(spec, name)) for name in names}
 
