@@ -246,8 +246,7 @@ def test_with_pop_art_the_unit_of_rewards_changes_nothing(memory: str, agent: st
     suite = "nav-2-redefined" if agent == "dqn" else "reach-2-redefined"
     more = {"agent": agent, "memory": memory, **SMALL, "agent_params": {"width": 16, "pop_art": True}}
     states = [
-        _final_state(plan({"row": RunSpec(suite, reward_scale=factor, **more)})[0])
-        for factor in (1.0, 2.0**-7, 2.0**7)
+        _final_state(plan({"row": RunSpec(suite, reward_scale=factor, **more)})[0]) for factor in (1.0, 2.0**-7, 2.0**7)
     ]
     assert all(torch.equal(state, states[0]) for state in states)
 
