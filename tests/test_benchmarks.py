@@ -114,7 +114,9 @@ def test_timed_first_minutes_say_whether_packages_are_downloaded(
     assert first_minutes.packages() == said
     result = load("first_minutes")
     result["runs"] = [{**result["runs"][0], "packages": said}]
-    assert f"run 1, load {result['runs'][0]['load']}, packages {said} |" in first_minutes.block(result)
+    (run,) = result["runs"]
+    assert f"run 1, {run['steps']:,} steps, load {run['load']}, packages {said} |" in first_minutes.block(result)
+    assert f"--steps {first_minutes.steps()} " in (ROOT / "docs/start.md").read_text()
 
 
 def test_every_stored_path_of_a_new_user_took_as_few_lines_as_required() -> None:

@@ -201,7 +201,7 @@ class ReservoirMemory(ReplayMemory):
         **storage: Unpack[StorageOptions],
     ) -> None:
         params = ReservoirParams(recent, recent_batch)
-        super().__init__(StorageSpec(capacity, **storage))
+        super().__init__(StorageSpec.of(type(self), capacity, storage))
         self.params = params
         self.ledger = ReservoirLedger(self.lanes, self.capacity, self.streams, params)
         self.sampler = self.ledger.sampler()

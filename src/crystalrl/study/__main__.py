@@ -115,8 +115,8 @@ def _run(name: str, group: Group, store: Store, device: str) -> None:
     for _, event in execute([group], store, device):
         if isinstance(event, Scored) and event.after:
             score = float(event.score[:, : event.after].nanmean())
-            print(f"{name}: {rows} ×{len(group.lanes)}, task {event.after}: {score:.3f}, ", end="")
-            print(f"{time.monotonic() - started:.0f} s", flush=True)
+            what = f"{rows} ×{len(group.lanes)}, task {event.after}: {score:.3f}, {time.monotonic() - started:.0f} s"
+            print(f"{name}: {what}" if name else what, flush=True)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ ABOUT = {
     "mt50": "Meta-World's 50 tasks, in the permutation by seed 42; orders 1 … 5 by seeds 1 … 5",
     "cw10": "Continual World's ten Meta-World tasks, episodes of 200 steps",
     "cw20": "the same, twice",
-    "mw-N": f"the first N of {len(LADDER)} Meta-World tasks that are learnt quickly",
+    "mw-N": f"the first N of {len(LADDER)} Meta-World tasks that need no grasping",
 }
 
 

@@ -67,7 +67,7 @@ class CrystalMemory(StoredCrystals):
         **storage: Unpack[StorageOptions],
     ) -> None:
         require_params(params, CrystalParams)
-        super().__init__(StorageSpec(capacity, **storage), arena)
+        super().__init__(StorageSpec.of(type(self), capacity, storage), arena)
         given = params or CrystalParams()
         self.params = given.for_anchors(anchor or ())
         lanes, device = self.lanes, self.device

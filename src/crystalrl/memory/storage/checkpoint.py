@@ -112,7 +112,7 @@ def _digest(path: Path, file: IO[bytes]) -> tuple[str, int | None, str]:
     length = int.from_bytes(file.read(8), "little")
     file.seek(0)
     if length > os.fstat(file.fileno()).st_size:
-        raise CheckpointError(f"{path}: truncated (its header alone should be {length} bytes)")
+        raise CheckpointError(f"{path}: not a crystalrl file, or truncated (its header would be {length} bytes)")
     head = file.read(8 + length)
     found = list(_CHECKSUM.finditer(head))
     place = found[0].start(1) if len(found) == 1 else None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from inspect import signature
+from typing import Any, Self, TypedDict
 
 import torch
 
@@ -90,6 +91,17 @@ class StorageSpec:
             _shape("action", self.action)
         if self.stack is not None:
             _stack(self.stack, self.obs, torch.device(self.device))
+
+    @classmethod
+    def of(cls, kind: type, capacity: int, options: StorageOptions) -> Self:
+        """From the keyword arguments of a memory of this kind; TypeError if one is unknown or missing."""
+        known = {*StorageOptions.__annotations__, *signature(kind).parameters} - {"storage"}
+        if strange := sorted(set(options) - known):
+            wanted = f"arguments among {', '.join(sorted(known))}"
+            raise TypeError(f"{kind.__name__}: wanted {wanted}, got {', '.join(strange)}")
+        if missing := [name for name in ("obs", "action") if name not in options]:
+            raise TypeError(f"{kind.__name__}: wanted obs= and action=, got no {' and no '.join(missing)}")
+        return cls(capacity, **options)
 
     @property
     def obs_shapes(self) -> dict[str, Shape]:
