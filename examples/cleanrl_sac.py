@@ -44,9 +44,8 @@ class Agent(nn.Module):
         super().__init__()
         obs, self.actions = env.observation_space.shape[0], env.action_space.shape[0]
         self.actor = network(obs, 2 * self.actions)
-        self.critics, self.targets = (
-            nn.ModuleList([network(obs + self.actions, 1) for _ in range(2)]) for _ in range(2)
-        )
+        twins = (nn.ModuleList([network(obs + self.actions, 1) for _ in range(2)]) for _ in range(2))
+        self.critics, self.targets = twins
         self.targets.load_state_dict(self.critics.state_dict())
         self.log_temperature = nn.Parameter(torch.zeros(1))
         self.args, self.scale = args, torch.as_tensor(env.action_space.high)
@@ -109,8 +108,8 @@ def make_memory(args: Args, env: gym.Env, params: CrystalParams | None) -> Any:
     kinds = {"uniform": UniformMemory, "prioritized": PrioritizedMemory, "crystal": CrystalMemory}
     options = {"obs": env.observation_space.shape, "action": env.action_space.shape, "gamma": args.gamma}
     if args.memory == "crystal":
-        params, policy = params or CrystalParams(), {"policy": (2 * env.action_space.shape[0],)}
-        options |= {"params": params, "anchor": policy if params.uses_anchors else None}
+        options["params"] = params = params or CrystalParams()
+        options["anchor"] = {"policy": (2 * env.action_space.shape[0],)} if params.uses_anchors else None
     return kinds[args.memory](args.capacity, seed=args.seed, **options)
 
 

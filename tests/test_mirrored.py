@@ -35,6 +35,8 @@ CROSSING = {
     "study/test_baselines.py": "the rows of the study of baselines run, with equal numbers of trials",
     "report/test_side_by_side.py": "several studies on one page, in Chromium",
     "report/test_browser.py": "pages in a real browser",
+    "report/test_browser_memory.py": "pages of memories, notebooks and live pages in a real browser",
+    "report/test_browser_paper.py": "pages on paper, in a real browser",
     "test_benchmarks.py": "the scripts in benchmarks/",
     "test_blocks.py": "the code in README and docs",
     "test_distribution.py": "wheel and sdist",

@@ -1,12 +1,13 @@
 """The progress display."""
 
 import io
+import time
 
 import pytest
 import torch
 from rich.console import Console
 
-from crystalrl.cli.progress import ProgressDisplay, tracked
+from crystalrl.cli.progress import ProgressDisplay, tracked, waiting
 from crystalrl.study.plan import plan
 from crystalrl.study.run import Consolidated, Progress, Scored
 from crystalrl.study.spec import RunSpec
@@ -76,3 +77,14 @@ def test_items_without_a_length_are_counted_with_the_total_that_is_given() -> No
     out = io.StringIO()
     assert list(tracked(iter("ab"), "checking", Console(file=out), pause=0.0, total=2)) == ["a", "b"]
     assert out.getvalue().splitlines() == ["checking: 0 of 2", "checking: 1 of 2"]
+
+
+def test_a_long_step_is_named_before_it_begins() -> None:
+    out = io.StringIO()
+    with waiting("Drawing charts", Console(file=out, width=120)):
+        assert out.getvalue() == "Drawing charts …\n"
+    out = io.StringIO()
+    with waiting("Drawing charts", Console(file=out, width=120, force_terminal=True)):
+        time.sleep(0.3)  # the spinner is drawn by a thread
+    assert "Drawing charts" in out.getvalue()
+    assert "…" not in out.getvalue()

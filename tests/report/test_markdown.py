@@ -43,6 +43,11 @@ def test_rows_without_results_are_named(tmp_path: Path) -> None:
     assert "without results yet" not in write_page([out], page, "a command").read_text()
     spec = out / "spec.toml"
     spec.write_text(
-        spec.read_text() + '\n[rows.later]\nsuite = "nav-2-redefined"\nmemory = "prioritized"\nsteps = 160\n'
+        spec.read_text()
+        + '\n[rows.later]\nsuite = "nav-2-redefined"\nmemory = "prioritized"\nsteps = 160\n'
+        + '\n[rows."later, too"]\nsuite = "nav-2-redefined"\nmemory = "reservoir"\nsteps = 160\n'
     )
-    assert "Rows of this study without results yet: later.\n" in write_page([out], page, "a command").read_text()
+    assert (
+        "Rows of this study without results yet: later; later, too.\n"
+        in write_page([out], page, "a command").read_text()
+    )

@@ -12,7 +12,7 @@ from crystalrl.report.study_page import write_report
 from crystalrl.study.analysis import Results, compare, load_results
 from crystalrl.study.definition import Table
 from crystalrl.study.spec import RunSpec
-from crystalrl.study.stats import holm, welch
+from crystalrl.study.stats import Effect, holm, welch
 from crystalrl.study.store import TABLES
 from crystalrl.study.table_files import packed, read_part, write_part
 from tests.made_up_results import MEANS
@@ -142,5 +142,6 @@ def test_numbers_are_short_and_unknown_ones_are_dashes() -> None:
     assert [text.number(x) for x in (0.5, -0.25, 0.0, -0.0001, 1.0, 0.9999, 12.3456)] == [
         ".500", "-.250", ".000", ".000", "1.000", "1.000", "12.346"
     ]  # fmt: skip
+    assert text._effect(Effect(-0.001, -1.0, 0.001)) == "+0.00 [-1.00, +0.00]"
     assert text.interval(np.array([np.nan, 1.0])) == "–"
     assert text.probability(float("nan")) == "–"

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from crystalrl.cli.live import serve
 from crystalrl.cli.pages import Wanted
+from crystalrl.cli.progress import waiting
 from crystalrl.report.export import chosen, export_charts, latex
 from crystalrl.report.inspect_page import all_charts, inspection_page, tables, words
 from crystalrl.study.inspection import Inspected, inspect_memory, inspect_run
@@ -27,7 +28,9 @@ def inspect_command(path: Path, console: Console, wanted: Wanted, row: str, lane
     if wanted.form == "html":
         out = wanted.out or where / "inspect.html"
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(inspection_page(found, path.name, problems), encoding="utf-8")
+        with waiting("Drawing maps and charts", console):
+            page = inspection_page(found, path.name, problems)
+        out.write_text(page, encoding="utf-8")
         console.print(f"Page: {out}", highlight=False)
     else:
         _export(found, wanted, wanted.out or where / f"inspect-{wanted.form}", console)
@@ -80,5 +83,6 @@ def _export(found: Sequence[Inspected], wanted: Wanted, out: Path, console: Cons
         return
     for one in found:
         place = out / "".join(letter if letter.isalnum() else "-" for letter in one.name) if len(found) > 1 else out
-        charts = chosen(all_charts(one)[0], wanted.charts)
-        console.print(f"Written: {len(export_charts(charts, wanted.form, place))} files in {place}", highlight=False)
+        with waiting("Drawing maps and charts", console):
+            files = export_charts(chosen(all_charts(one)[0], wanted.charts), wanted.form, place)
+        console.print(f"Written: {len(files)} files in {place}", highlight=False)

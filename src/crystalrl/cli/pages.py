@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from crystalrl.cli.live import serve
+from crystalrl.cli.progress import waiting
 from crystalrl.report import markdown, static
 from crystalrl.report.export import Format, export, write_document
 from crystalrl.report.study_charts import average
@@ -64,9 +65,10 @@ def show_report(folders: Sequence[Path], console: Console, wanted: Wanted | None
     inner = [one for folder in folders for one in scored_folders(folder)]
     sources = [_shown(folder, console) for folder in inner]
     if form == "html":
-        paths = [write_page([one], one.folder / "report.html") for one in sources if out is None]
-        if out is not None or len(inner) > 1:
-            paths.append(write_page(sources, out or together(folders) / "report.html"))
+        with waiting("Drawing charts", console):
+            paths = [write_page([one], one.folder / "report.html") for one in sources if out is None]
+            if out is not None or len(inner) > 1:
+                paths.append(write_page(sources, out or together(folders) / "report.html"))
         for path in paths:
             console.print(f"Full report: {path}", highlight=False)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar, TypeVar
 
 from rich.console import Console
@@ -110,6 +111,14 @@ def tracked(
             printed = time.monotonic()
             console.print(f"{doing}: {done} of {number}", highlight=False)
         yield item
+
+
+def waiting(doing: str, console: Console) -> AbstractContextManager[object]:
+    """For one long step: a spinner in a terminal, otherwise a line."""
+    if console.is_terminal:
+        return console.status(doing)
+    console.print(f"{doing} …", highlight=False)
+    return nullcontext()
 
 
 def _title(group: Group) -> str:

@@ -41,7 +41,7 @@ def versions(folder: Path) -> dict[str, str]:
 
 def incomplete(results: Results) -> list[str]:
     """Rows and seeds that the study names but that no results are stored of, in sentences."""
-    said = [f"Rows of this study without results yet: {', '.join(results.missing)}."] if results.missing else []
+    said = [f"Rows of this study without results yet: {'; '.join(results.missing)}."] if results.missing else []
     seeds = [(row.name, len(row.chosen.seeds), len(row.spec.seeds)) for row in results.rows]
     few = [f"{name} {stored} of {named}" for name, stored, named in seeds if stored < named]
     return said + ([f"Rows with fewer seeds than the study names: {'; '.join(few)}."] if few else [])

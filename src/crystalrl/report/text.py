@@ -99,7 +99,7 @@ def paper_table(results: Results) -> Grid:
         for metric, value in results.table.paper.get(row.name, {}).items():
             if metric in row.chosen.metrics:
                 ours = row.chosen.metrics[metric]
-                change = f"{float(ours.mean()) - value:+.3f}" if np.isfinite(ours).all() else "–"
+                change = f"{float(ours.mean()) - value:+z.3f}" if np.isfinite(ours).all() else "–"
                 lines.append([row.chosen.name, metric, interval(ours), number(float(value)), change])
     return Grid(["", "metric", "ours", "paper", "ours − paper"], lines)
 
@@ -112,7 +112,7 @@ def comparison_table(results: Results, brief: bool = False) -> Grid:
         sizes = [g] if brief else [d, g]
         p = [probability(c.adjusted)] if brief else [probability(c.p), probability(c.adjusted)]
         metric = [] if len(results.family) == 1 else [c.metric]
-        lines.append([c.row, *metric, f"{c.difference:+.3f}", *sizes, better, *p])
+        lines.append([c.row, *metric, f"{c.difference:+z.3f}", *sizes, better, *p])
     change = [f"Δ {results.family[0]}"] if len(results.family) == 1 else ["metric", "Δ"]
     sizes = ["Hedges’ g"] if brief else ["Cohen’s d", "Hedges’ g"]
     p = ["Holm p"] if brief else ["Welch p", "Holm p"]
@@ -159,7 +159,7 @@ def sensitivity_table(results: Results, metric: str = "AP") -> Grid:
         base = next((row for row in rows if row.name == name), None)
         for row in rows if base is not None else []:
             own, first = row.chosen.metrics[metric], base.chosen.metrics[metric]  # type: ignore[union-attr]
-            change = ["", ""] if row is base else [f"{own.mean() - first.mean():+.3f}", _effect(hedges(own, first))]
+            change = ["", ""] if row is base else [f"{own.mean() - first.mean():+z.3f}", _effect(hedges(own, first))]
             lines.append([name, row.name.removeprefix(name).strip() or "first values", interval(own), *change])
     return Grid(["", "setting", metric, "change", "Hedges’ g"], lines)
 
@@ -206,7 +206,7 @@ def _lead(results: Results, best: Row, others: Sequence[Row]) -> str:
     else:
         verdict = "is unlikely to be due to chance" if p < 0.05 else "may be due to chance"
     low, high = welch_interval(best.chosen.metrics["AP"], other.chosen.metrics["AP"])
-    lead = f"{_mean_of(best) - _mean_of(other):+.3f}" + (f" [{low:+.3f}, {high:+.3f}]" if low == low else "")
+    lead = f"{_mean_of(best) - _mean_of(other):+z.3f}" + (f" [{low:+z.3f}, {high:+z.3f}]" if low == low else "")
     test = f"{lead}, Welch’s test, Holm p {probability(p)}, {seeds} seed{'s' * (seeds > 1)}"
     rival = f"{other.chosen.name} ({_short(_mean_of(other))})"
     return f"Its lead over the best of another method, {rival}, {verdict} ({test})."
@@ -248,7 +248,7 @@ def _with_interval(row: Row) -> str:
 
 
 def _short(value: float) -> str:
-    return f"{0.0 if abs(value) < 0.005 else value:.2f}"
+    return f"{value:z.2f}"
 
 
 def design_table(results: Results) -> Grid:
@@ -277,13 +277,12 @@ def _estimate(e: Estimate) -> str:
 
 
 def _effect(e: Effect) -> str:
-    return "–" if e.size != e.size else f"{e.size:+.2f} [{e.low:+.2f}, {e.high:+.2f}]"
+    return "–" if e.size != e.size else f"{e.size:+z.2f} [{e.low:+z.2f}, {e.high:+z.2f}]"
 
 
 def number(value: float) -> str:
     """A number with three digits; a dash for NaN."""
-    value = 0.0 if abs(value) < 0.0005 else value  # no minus sign before .000
-    return "–" if value != value else f"{value:.3f}".replace("0.", ".", 1) if abs(value) < 0.9995 else f"{value:.3f}"
+    return "–" if value != value else f"{value:z.3f}".replace("0.", ".", 1) if abs(value) < 0.9995 else f"{value:z.3f}"
 
 
 def probability(p: float) -> str:

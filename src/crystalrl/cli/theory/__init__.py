@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from crystalrl.cli.parsing import parsed
-from crystalrl.cli.progress import tracked
+from crystalrl.cli.progress import tracked, waiting
 from crystalrl.cli.theory.options import Claims, DesignMemory, Guide, Show
 from crystalrl.theory import claims, design, recommend
 
@@ -73,7 +73,7 @@ def write_guide(options: Guide, console: Console) -> None:
     """Write the guide page and its figures."""
     from crystalrl.cli.theory import pages
 
-    with console.status("computing the guide"):
+    with waiting("Computing the guide", console):
         written = pages.write_guide(options.write)
     for path in written:
         console.print(f"wrote {path}")
