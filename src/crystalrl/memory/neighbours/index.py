@@ -32,7 +32,7 @@ class IndexState(NamedTuple):
     """int64[m]: the indexed slots, one inverted list after another."""
 
 
-def _without_lists(size: int, ids: Tensor) -> IndexState:
+def without_lists(size: int, ids: Tensor) -> IndexState:
     """The state of an index without inverted lists over the slots ids int64[m]."""
     centres = torch.zeros(0, size, dtype=torch.float32, device="cpu")
     return IndexState(centres, torch.zeros(0, dtype=torch.int64, device="cpu"), ids)
@@ -111,7 +111,7 @@ class Brute:
         return least, best.gather(2, at // self.group) * self.group + at % self.group
 
     def state(self, lane: int) -> IndexState:
-        return _without_lists(self.vectors.shape[-1], torch.isfinite(self.length[lane]).nonzero()[:, 0].cpu())
+        return without_lists(self.vectors.shape[-1], torch.isfinite(self.length[lane]).nonzero()[:, 0].cpu())
 
     def restore(self, lane: int, state: IndexState, vectors: Callable[[Tensor], Tensor]) -> bool:
         slots = state.ids.to(self.length.device)
@@ -205,7 +205,7 @@ class Ivf:
 
         index = self.indices[lane]
         if index is None:
-            return _without_lists(self.size, torch.zeros(0, dtype=torch.int64, device="cpu"))
+            return without_lists(self.size, torch.zeros(0, dtype=torch.int64, device="cpu"))
         sizes = [index.invlists.list_size(number) for number in range(index.nlist)]
         parts = [faiss.rev_swig_ptr(index.invlists.get_ids(n), size) for n, size in enumerate(sizes) if size]
         ids = np.concatenate([*parts, np.zeros(0, np.int64)])
