@@ -102,7 +102,7 @@ class Peer:
         for name, wide in (("peer", size), ("padded_peer", size + -size % Ivf.pad_to)):
             index = peers.faiss_index(wide, lists, Ivf.min_probes)
             rows, asked = (np.pad(each, ((0, 0), (0, wide - size))) for each in (vectors, queries))
-            self.built[name] = process_and_wall(lambda: (index.train(rows[::step]), index.add(rows)))
+            self.built[name] = process_and_wall(partial(_build, index, rows, step))
             self.searches[name] = partial(index.search, asked, 10)
         self.rounds: dict[str, list[tuple[float, float]]] = {name: [] for name in self.searches}
 
@@ -119,6 +119,12 @@ class Peer:
             result |= {f"{mark}peer_seconds": process, f"{mark}peer_wall_seconds": wall}
             result |= {f"{mark}ratio": ours[0] / process, f"{mark}wall_ratio": ours[1] / wall}
         return result
+
+
+def _build(index: Any, rows: Any, step: int) -> None:
+    """Train a FAISS index on every step-th row, and fill it."""
+    index.train(rows[::step])
+    index.add(rows)
 
 
 def measured(name: str) -> Result:

@@ -110,8 +110,15 @@ def _numpy() -> Backend:
 
 
 def _numba() -> Backend:
-    from crystalrl.backends import numba_frames, numba_graph, numba_pairs, numba_products
-    from crystalrl.backends import numba_similar, numba_tree, numba_writes
+    from crystalrl.backends import (
+        numba_frames,
+        numba_graph,
+        numba_pairs,
+        numba_products,
+        numba_similar,
+        numba_tree,
+        numba_writes,
+    )
 
     pairs = Pairs(numba_pairs.nearest, numba_pairs.tally, numba_pairs.votes)
     host = _on_host("numba", numba_tree, numba_writes)

@@ -13,7 +13,7 @@ from crystalrl.memory.neighbours.epsilon import Scales
 from crystalrl.memory.neighbours.exact import Near
 from crystalrl.memory.neighbours.experiences import Outcomes
 from crystalrl.memory.neighbours.features import Features
-from crystalrl.memory.neighbours.index import Brute, Index, Ivf
+from crystalrl.memory.neighbours.index import Brute, Ivf, empty_index, without_index
 from crystalrl.memory.neighbours.lists import Lists, grouped
 from crystalrl.memory.neighbours.refine import Refiner
 from crystalrl.memory.neighbours.similar import SimilarLists
@@ -23,11 +23,6 @@ from crystalrl.memory.neighbours.tuning import GraphTuning
 from crystalrl.memory.neighbours.view import View, padded
 from crystalrl.memory.storage.external import AnyArena
 from crystalrl.params import CrystalParams
-
-
-def without_index(params: CrystalParams, backend: Backend, tuning: GraphTuning) -> bool:
-    """Whether a query compares with all stored states."""
-    return tuning.index == "none" and backend.products is not None and needs_near(params)
 
 
 class NeighbourGraph:
@@ -52,7 +47,9 @@ class NeighbourGraph:
         """The states nearest to each successor state."""
         self.similar_lists = self._empty_lists(tuning.similar) if self.rule != "none" else None
         """The experiences within ε of each, as the rule measures it."""
-        self.index = self._empty_index()
+        indexed = not without_index(params, backend, tuning)
+        sizes = (self.lanes, self.capacity, self.states.size)
+        self.index = empty_index(tuning.index, sizes, self.device) if indexed else None
         self.epsilon = torch.zeros(self.lanes, 1, dtype=torch.float32, device=self.device)
         self.built_for = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         """Experiences that each lane held when its index was built; 0: not yet."""
@@ -65,14 +62,6 @@ class NeighbourGraph:
         self.has_unevaluated = torch.zeros(self.lanes, 0, dtype=torch.bool, device=self.device)
         """bool[L, W]: slots with an unevaluated experience within ε, in the current consolidation."""
         self._classify: NeighbourClass | None = None
-
-    def _empty_index(self) -> Index | None:
-        kind = self.tuning.index
-        if without_index(self.params, self.backend, self.tuning):
-            return None
-        if kind == "ivf" or (kind != "brute" and self.device.type == "cpu"):
-            return Ivf(self.lanes, self.states.size)
-        return Brute(self.lanes, self.capacity, self.states.size, self.device)
 
     def _empty_lists(self, k: int) -> Lists:
         return Lists(self.lanes, self.capacity, k, self.device, self.backend.graph)
@@ -90,9 +79,8 @@ class NeighbourGraph:
         self._drop(self.active & ~lanes)
         self.active = lanes
         view = view.part(lanes, view.slots)
-        outcomes = Outcomes(
-            reward=view.fields["reward"], birth=view.birth, phase=view.phase, unevaluated=view.unevaluated
-        )
+        found = {"birth": view.birth, "phase": view.phase, "unevaluated": view.unevaluated}
+        outcomes = Outcomes(reward=view.fields["reward"], **found)
         delta_r = self.scales.delta_r(view)
         self._compared = (self.rule, outcomes, delta_r)
         self._classify = None if self.rule == "none" else neighbour_class(self.rule, outcomes, delta_r)
@@ -196,13 +184,13 @@ class NeighbourGraph:
     def _refine(self, view: View, new: Tensor, renewed: tuple[Tensor, Tensor], trajectories: Trajectories) -> None:
         """New experiences query the index; lists that are renewed search the graph."""
         assert self.successor_lists is not None
-        assert not isinstance(self.index, Brute)
+        assert self.index is None or isinstance(self.index, Ivf)
         assert self.backend.graph is not None
         for lane in view.due_on_host.nonzero()[:, 0].tolist():
             refiner = Refiner(
                 loops=self.backend.graph, products=self.backend.products, lists=self.successor_lists,
-                states=self.states, index=self.index,
-                trajectories=trajectories, tuning=self.tuning, lane=lane, turn=int(view.consolidations[lane]), epsilon=float(self.epsilon[lane]),
+                states=self.states, index=self.index, trajectories=trajectories, tuning=self.tuning, lane=lane,
+                turn=int(view.consolidations[lane]), epsilon=float(self.epsilon[lane]),
             )  # fmt: skip
             slots, turn, short = (mask[lane].nonzero()[:, 0] for mask in (new, *renewed))
             close = refiner.fill(slots)
@@ -306,4 +294,4 @@ class NeighbourGraph:
     @property
     def nbytes(self) -> int:
         """Bytes of the lists, and of the vectors of the index and of states that are not compared as stored."""
-        return self.list_bytes + (0 if self.index is None else self.index.nbytes) + self.states.nbytes
+        return self.list_bytes + self.states.nbytes + (self.index.nbytes if self.index is not None else 0)

@@ -13,11 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crystalrl.backends import Backend
+from crystalrl.memory.neighbours.all_pairs import needs_near
 from crystalrl.memory.neighbours.exact import CHUNK_BYTES
+from crystalrl.memory.neighbours.tuning import GraphTuning
+from crystalrl.params import CrystalParams
 
 
 def have_faiss() -> bool:
     return importlib.util.find_spec("faiss") is not None
+
+
+def without_index(params: CrystalParams, backend: Backend, tuning: GraphTuning) -> bool:
+    """Whether a query compares with all stored states."""
+    return tuning.index == "none" and backend.products is not None and needs_near(params)
 
 
 class IndexState(NamedTuple):
@@ -233,3 +242,11 @@ class Ivf:
         return sum(
             index.ntotal * per_vector + index.nlist * 4 * self.wide for index in self.indices if index is not None
         )
+
+
+def empty_index(kind: str, sizes: tuple[int, int, int], device: torch.device) -> Index:
+    """The index of a kind of `GraphTuning`; sizes: lanes, slots, numbers of a vector."""
+    lanes, slots, size = sizes
+    if kind == "ivf" or (kind != "brute" and device.type == "cpu"):
+        return Ivf(lanes, size)
+    return Brute(lanes, slots, size, device)

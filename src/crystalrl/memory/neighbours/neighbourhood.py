@@ -16,8 +16,8 @@ from crystalrl.memory.neighbours.all_pairs import AllPairs, Found, needs_near
 from crystalrl.memory.neighbours.epsilon import Scales
 from crystalrl.memory.neighbours.exact import full_precision, moments
 from crystalrl.memory.neighbours.features import Features
-from crystalrl.memory.neighbours.graph import NeighbourGraph, without_index
-from crystalrl.memory.neighbours.index import have_faiss
+from crystalrl.memory.neighbours.graph import NeighbourGraph
+from crystalrl.memory.neighbours.index import have_faiss, without_index
 from crystalrl.memory.neighbours.tuning import GraphTuning, tuning_for
 from crystalrl.memory.neighbours.view import View
 from crystalrl.memory.storage.external import AnyArena

@@ -90,7 +90,10 @@ class Products:
         factors = [states.rounded[part].t() for part in columns]
         for top in range(0, len(points.slots), self.height):
             rows = slice(top, min(top + self.height, len(points.slots)))
-            left, kept = points.rounded[rows], {part.stop - part.start: self._room(rows, part, points) for part in columns}
+            left, kept = (
+                points.rounded[rows],
+                {part.stop - part.start: self._room(rows, part, points) for part in columns},
+            )
             for part, right in zip(columns, factors, strict=True):
                 rough, tile, array = kept[part.stop - part.start]
                 torch.mm(left, right, out=rough)

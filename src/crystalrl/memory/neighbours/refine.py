@@ -118,6 +118,8 @@ class Refiner:
             found = known
         else:
             found = self._follow(role, slots, np.concatenate([starts, known], 1), k, before, asking)
+        if self.index is None and role == "obs":
+            self.scattered = 2 * self._lost(slots, found).sum() > len(slots)
         ordered = np.empty_like(found)
         ordered[order.numpy()] = found
         return ordered
@@ -126,8 +128,6 @@ class Refiner:
         """`follow` for slots in order; the last k of starts int32[P, T] are what the rows asking bool[P] have found."""
         found = self.search(role, slots, starts, k, before=before)
         lost = self._lost(slots, found)
-        if role == "obs":
-            self.scattered = 2 * lost.sum() > len(lost)
         late = lost & ~asking
         if self.index is None:
             found[asking] = starts[asking, -k:]
@@ -179,7 +179,7 @@ class Refiner:
         if self.index is None and self.scattered:
             self._offer(slots, space)
         else:
-            hints = np.ascontiguousarray(close[:, : self.tuning.inserted])
+            hints = np.ascontiguousarray(close)
             self.loops.insert(self._graph, space, slots.numpy(), hints)
 
     def _offer(self, slots: Tensor, space: Any) -> None:

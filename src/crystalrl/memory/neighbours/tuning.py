@@ -49,9 +49,8 @@ class GraphTuning:
     reverse: int = 6
     """Reverse neighbours of a state whose lists a graph search visits (numba)."""
     around: int = 48
-    """States near an experience's own among which those within ε are searched (numba)."""
-    inserted: int = 48
-    """Of the states near an experience's own, those through whose reverse neighbours it is inserted into lists (numba)."""
+    """States near an experience's own among which those within ε are searched, and through whose reverse neighbours it
+    is inserted into lists (numba)."""
     insert: bool = True
     """Whether new experiences are inserted into the lists of others. Tests switch it off to measure what it gains."""
 
@@ -65,6 +64,4 @@ def tuning_for(slots: int, device: str) -> GraphTuning:
     are needed."""
     if device != "cpu" or slots > WITHOUT_INDEX:
         return GraphTuning()
-    return GraphTuning(
-        index="none", spare=22, query_every=12, renewed_every=8, reverse=2, visits=160, inserted=24
-    )
+    return GraphTuning(index="none", spare=14, query_every=12, renewed_every=8)
