@@ -1,5 +1,6 @@
 # The demo as an ordinary user on a read-only root:
 #   docker build -t crystalrl .
+#   mkdir -p runs
 #   docker run --rm --read-only --tmpfs /tmp -v "$PWD/runs:/runs" --user "$(id -u)" crystalrl
 FROM python:3.11-slim AS build
 WORKDIR /source

@@ -6,7 +6,7 @@ WORKERS ?= 2
 WORDS := README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs src examples tools benchmarks
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup check format test test-all chromium docs docs-serve docs-version notebooks dist stranger chaos bench demo clean
+.PHONY: setup check format test test-all chromium docs docs-serve docs-version notebooks dist first-minutes chaos bench demo clean
 
 setup: $(STAMP)
 
@@ -58,9 +58,9 @@ notebooks: setup
 dist: setup
 	$(BIN)/python -m build
 
-stranger: setup
-	$(BIN)/python -m benchmarks run stranger --json benchmarks/results/stranger.json
-	$(BIN)/python -m benchmarks render stranger
+first-minutes: setup
+	$(BIN)/python -m benchmarks run first-minutes --json benchmarks/results/first_minutes.json
+	$(BIN)/python -m benchmarks render first-minutes
 
 chaos: setup
 	$(BIN)/python -m tests.chaos run --jobs $(WORKERS)

@@ -222,7 +222,7 @@ def measure(setting: Setting) -> Iterator[Result]:
 
 
 def growth(small: dict[str, Any] | None, large: dict[str, Any] | None) -> dict[str, float]:
-    """What matters of two sizes, where both are known."""
+    """The main figures of two sizes, where both are known."""
     if not (small and large):
         return {}
     return {"consolidation_vs_faiss": large["ratio"], "growth": large["seconds"] / small["seconds"]}

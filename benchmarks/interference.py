@@ -1,8 +1,8 @@
 """How often the rules of interference are right: flags under noise, recall of true contradictions, automatic ε.
 
 "Literal" is a rule as it was first written; the library's own adds a guard against noise
-(`crystalrl.memory.neighbours.contradiction`). "Elders" is the guard that was tried first for fresh_mean: an experience
-that differs from the mean of the older ones is an outlier and is not flagged.
+(`crystalrl.memory.neighbours.contradiction`). The guard that was tried first for fresh_mean is measured, too: an
+experience that differs from the mean of the older ones is an outlier and is not flagged.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ def literal(rule: str, scene: Experiences, epsilon: float, delta_r: float, guard
     return flagged
 
 
-def elders(rule: str, scene: Experiences, epsilon: float, delta_r: float) -> np.ndarray:
+def guarded_by_mean(rule: str, scene: Experiences, epsilon: float, delta_r: float) -> np.ndarray:
     return literal(rule, scene, epsilon, delta_r, guarded=True)
 
 
-READINGS = {"literal": literal, "elders": elders, "library": library}
+READINGS = {"literal": literal, "elders": guarded_by_mean, "library": library}
 
 
 def _share(rule: str, reading: str, scenes: list[dict[str, Any]], of: str) -> float:

@@ -187,7 +187,7 @@ def counted_bytes() -> dict[str, dict[str, float]]:
 
 
 def consolidations(quick: bool) -> dict[Any, Any]:
-    """Both sizes, and what matters of them; the benchmark `consolidation` has more."""
+    """Both sizes, and their main figures; the benchmark `consolidation` has more."""
     if quick:
         return consolidation.measured(consolidation.QUICK)
     parts = {size: consolidation.measured(f"speed {size}") for size in SIZES}
@@ -217,7 +217,7 @@ LABELS = {
     "crystal_eight_vs_cpprb": ("crystal: add of eight environments, compared with cpprb's batch add", 1.5),
     "uniform_sample_vs_sb3": ("uniform: sample, compared with Stable-Baselines3", 2.0),
 }
-"""And targets."""
+"""The same ratios, with targets."""
 
 
 def speed_block(result: Result) -> str:

@@ -10,15 +10,15 @@ from benchmarks import (
     contexts,
     coverage,
     cuda,
+    deviations,
+    first_minutes,
     frames,
     halfcheetah,
     interference,
     learners,
-    letter,
     memories,
     pictures,
     sac,
-    stranger,
     suites,
 )
 from benchmarks.harness.results import Benchmark
@@ -60,13 +60,13 @@ BENCHMARKS: dict[str, Benchmark] = {
         "A small life of a memory: phases, anchors, melting.", "pictures", pictures.measure,
         {"pictures": pictures.block}, pictures.FIGURES,
     ),
-    "stranger": Benchmark(
-        "The first minutes of a new user in a clean environment.", "stranger", stranger.measure,
-        {"stranger": stranger.block},
+    "first-minutes": Benchmark(
+        "The first minutes of a new user in a clean environment.", "first_minutes", first_minutes.measure,
+        {"first-minutes": first_minutes.block},
     ),
-    "letter": Benchmark(
-        "What is left between the preset `paper` and the letter of the paper.", "letter", letter.measure,
-        {"letter": letter.block, "letter-learning": letter.learning_block},
+    "deviations": Benchmark(
+        "Where the preset `paper` differs from a literal reading of the paper.", "deviations", deviations.measure,
+        {"deviations": deviations.block, "deviations-learning": deviations.learning_block},
     ),
     "cuda": Benchmark(
         "Speed of memories on CUDA, and agreement with the CPU.", "cuda", cuda.measure, {"cuda": cuda.block},

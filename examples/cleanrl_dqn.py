@@ -50,7 +50,8 @@ def make_memory(args: Args, size: int, actions: int, params: CrystalParams | Non
     kinds = {"uniform": UniformMemory, "prioritized": PrioritizedMemory, "crystal": CrystalMemory}
     options = {"obs": (size,), "action": actions, "envs": args.envs, "gamma": args.gamma, "seed": args.seed}
     if args.memory == "crystal":
-        options |= {"params": params or CrystalParams(), "anchor": {"advantage": (actions,)}}
+        params = params or CrystalParams()
+        options |= {"params": params, "anchor": {"advantage": (actions,)} if params.uses_anchors else None}
     return kinds[args.memory](args.capacity, **options)
 
 

@@ -109,7 +109,8 @@ def make_memory(args: Args, env: gym.Env, params: CrystalParams | None) -> Any:
     kinds = {"uniform": UniformMemory, "prioritized": PrioritizedMemory, "crystal": CrystalMemory}
     options = {"obs": env.observation_space.shape, "action": env.action_space.shape, "gamma": args.gamma}
     if args.memory == "crystal":
-        options |= {"params": params or CrystalParams(), "anchor": {"policy": (2 * env.action_space.shape[0],)}}
+        params, policy = params or CrystalParams(), {"policy": (2 * env.action_space.shape[0],)}
+        options |= {"params": params, "anchor": policy if params.uses_anchors else None}
     return kinds[args.memory](args.capacity, seed=args.seed, **options)
 
 

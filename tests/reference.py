@@ -164,7 +164,7 @@ def last_of_each(rows: list[list[int]]) -> list[list[int]]:
 
 
 class UniformTwin(Twin):
-    """First in, first out; everyone equally likely."""
+    """First in, first out; all equally likely."""
 
     def place(self) -> int:
         slot = self.number % self.capacity

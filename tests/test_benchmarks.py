@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import internals, stranger
+from benchmarks import first_minutes, internals
 from benchmarks.__main__ import main
 from benchmarks.harness.results import RESULTS, Setting, in_parts, load
 from benchmarks.harness.timing import Job, excess, interleaved, medians, ratio
@@ -106,28 +106,30 @@ def test_the_benchmark_of_memories_is_also_a_script(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("links", "said"), [("/some/wheels", "local"), ("", "downloaded")])
-def test_a_run_of_a_stranger_says_whether_packages_are_downloaded(
+def test_timed_first_minutes_say_whether_packages_are_downloaded(
     links: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_FIND_LINKS", links)
-    assert stranger.packages() == said
-    result = load("stranger")
+    assert first_minutes.packages() == said
+    result = load("first_minutes")
     result["runs"] = [{**result["runs"][0], "packages": said}]
-    assert f"run 1, load {result['runs'][0]['load']}, packages {said} |" in stranger.block(result)
+    (run,) = result["runs"]
+    assert f"run 1, {run['steps']:,} steps, load {run['load']}, packages {said} |" in first_minutes.block(result)
+    assert f"--steps {first_minutes.steps()} " in (ROOT / "docs/start.md").read_text()
 
 
-def test_every_stored_path_of_a_stranger_took_as_few_lines_as_required() -> None:
-    for run in load("stranger")["runs"]:
-        assert set(run["paths"]) == set(stranger.LIMITS)
-        for name, (lines, _) in stranger.LIMITS.items():
+def test_every_stored_path_of_a_new_user_took_as_few_lines_as_required() -> None:
+    for run in load("first_minutes")["runs"]:
+        assert set(run["paths"]) == set(first_minutes.LIMITS)
+        for name, (lines, _) in first_minutes.LIMITS.items():
             assert lines is None or run["paths"][name]["lines"] <= lines
-    assert stranger.changed_lines("a\nb\nc", "a\nB\nc\nd") == 2
-    assert stranger.changed_lines(stranger.BEFORE, stranger.AFTER) <= 5
+    assert first_minutes.changed_lines("a\nb\nc", "a\nB\nc\nd") == 2
+    assert first_minutes.changed_lines(first_minutes.BEFORE, first_minutes.AFTER) <= 5
 
 
 QUICK = (
-    "agreement", "consolidation", "contexts", "frames", "halfcheetah", "interference", "learners", "letter",
+    "agreement", "consolidation", "contexts", "deviations", "frames", "halfcheetah", "interference", "learners",
     "pictures",
     "sb3-continual", "sb3-overhead", "sb3-pendulum", "adoption-cleanrl", "adoption-parts", "overhead-cleanrl",
     "overhead-tianshou", "overhead-torchrl", "suites",

@@ -124,6 +124,18 @@ def having(*languages: str, slow: tuple[str, ...] = ()) -> Any:
     return pytest.mark.parametrize("page", marked, ids=[name(page) for page in pages])
 
 
+OUTPUT = ("text", "bibtex")
+"""Languages of blocks that are read, not run; each has a test of its own."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_no_block_is_overlooked(page: Path) -> None:
+    """Each begins at the start of a line and names its language: without that, no test below would see it."""
+    text = page.read_text()
+    assert len(re.findall(r"^\s*(?:```|~~~)", text, re.M)) == 2 * len(FENCE.findall(text))
+    assert {language for language, _ in FENCE.findall(text)} <= {"python", "toml", "bash", *OUTPUT}
+
+
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

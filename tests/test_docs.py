@@ -6,13 +6,18 @@ import re
 import tomllib
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from gymnasium.spaces import Box, Discrete
 
 from crystalrl import Task, __version__, load_memory
 from crystalrl.cli import main
+from crystalrl.integrations.sb3.adapters import ADAPTERS
+from crystalrl.integrations.tianshou import adapters as tianshou
+from crystalrl.integrations.torchrl import adapters as torchrl
 from crystalrl.memory import ReplayMemory
 from crystalrl.study.task_files import sequence_from
 from crystalrl.suites.sizes import Sizes, sizes_of_all
@@ -110,7 +115,7 @@ def test_the_tasks_on_the_page_go_together() -> None:
     assert sizes_of_all(made.tasks) == Sizes((4,), 3)
 
 
-def test_the_readme_fits_on_one_screen_and_has_what_a_stranger_looks_for() -> None:
+def test_the_readme_fits_on_one_screen_and_has_what_a_new_user_looks_for() -> None:
     text = (ROOT / "README.md").read_text()
     sb3, ten = snippets("README.md", "python")
     assert len(text.splitlines()) <= 80
@@ -138,3 +143,20 @@ def test_the_notebook_on_the_page_about_looking_runs_as_it_stands(monkeypatch: p
     assert list(program["tables"]) == ["scores", "curves", "memory", "histograms", "followed", "contents", "runs"]
     assert len(program["frame"]) == 4 * (1 + 3)  # tasks × (mean and three seeds)
     assert not program["residents"].empty
+
+
+def anchors_on(page: str) -> dict[str, str]:
+    """Algorithm → its anchor, by the table of an integration's page."""
+    rows = re.findall(r"^\| `?([\w, -]+?)`? \| `(\w+)`:", (ROOT / "docs/integrations" / page).read_text(), re.M)
+    return {name: anchor for names, anchor in rows for name in names.split(", ")}
+
+
+def test_the_pages_about_integrations_name_the_anchors_that_the_code_has() -> None:
+    models = {False: SimpleNamespace(action_space=Box(-1, 1, (2,))), True: SimpleNamespace(action_space=Discrete(2))}
+    names = {"SAC": "SAC", "TD3": "TD3", "DDPG": "TD3", "DQN": "DQN", "QR-DQN": "QRDQN"}  # TQC is "as SAC"
+    made = {name: ADAPTERS[kind](models["DQN" in kind]).anchors() for name, kind in names.items()}
+    assert anchors_on("sb3.md") == {name: anchor for name, (anchor,) in made.items()}
+    assert anchors_on("tianshou.md") == {name: getattr(tianshou, name).anchored for name in ("DQN", "SAC")}
+    assert anchors_on("torchrl.md") == {
+        f"{name}Loss": getattr(torchrl, name).anchored for name in ("DQN", "SAC", "TD3")
+    }

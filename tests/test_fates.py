@@ -13,7 +13,8 @@ from crystalrl.turnover import Climb, turnover
 
 
 def test_by_littles_law_glass_holds_what_becomes_crystal_for_its_time_there() -> None:
-    """If all utilities are equal, newer ones stay: what is in a full glass store is evicted before it is crystal."""
+    """If all utilities are equal, newer ones stay: what is in a full glass store is evicted before it becomes
+    crystal."""
     params = CrystalParams(time_unit=100)
     seen = turnover(params, 1000, 100, [0.5] * 10)
     assert seen.shares[1] == 0.0
@@ -25,7 +26,7 @@ def test_by_littles_law_glass_holds_what_becomes_crystal_for_its_time_there() ->
     assert even.shares[1] * time == pytest.approx(params.caps(1000)[1], rel=0.15)
 
 
-def test_a_memory_with_room_for_all_overwrites_nobody_above_the_lowest_utilities() -> None:
+def test_a_memory_with_room_for_all_overwrites_only_the_lowest_utilities() -> None:
     params = CrystalParams(time_unit=10)
     seen = turnover(params, 2000, 10, np.linspace(0.3, 1, 50))
     climb = Climb.of(params, 10, 2000, 0.3)

@@ -106,28 +106,6 @@ def test_version_has_three_numbers() -> None:
     assert len([int(part) for part in crystalrl.__version__.split(".")[:3]]) == 3
 
 
-def _imports() -> dict[str, set[str]]:
-    """Module → modules of the package that it imports, at run time, inside functions or for type checking only."""
-    source = Path(crystalrl.__file__).parents[1]
-    files = {".".join(f.relative_to(source).with_suffix("").parts): f for f in source.glob("crystalrl/**/*.py")}
-    files = {name.removesuffix(".__init__"): file for name, file in files.items()}
-    found: dict[str, set[str]] = {name: set() for name in files}
-    for name, file in files.items():
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                full = {f"{node.module}.{alias.name}" for alias in node.names}
-                found[name] |= (full & set(files)) or ({node.module} & set(files))
-    return found
-
-
-def test_no_modules_import_each_other_in_a_circle_not_even_for_their_types() -> None:
-    imports = _imports()
-    assert len(imports) > 150
-    while leaves := {name for name, needed in imports.items() if not needed - {name}}:
-        imports = {name: needed - leaves for name, needed in imports.items() if name not in leaves}
-    assert not imports
-
-
 def imported(tree: ast.AST, modules: set[str]) -> Iterator[str]:
     """The modules of the package that a module imports, at run time or for its types."""
     for node in ast.walk(tree):

@@ -42,6 +42,7 @@ CROSSING = {
     "test_import.py": "importing the package as a whole",
     "test_mirrored.py": "this file",
     "test_pages.py": "the generated pages",
+    "test_seams.py": "which parts need which, and what tests may replace",
     "test_sizes.py": "how long files and functions are",
 }
 """Test files about a property that crosses modules, or about what is no module, and what each is about."""

@@ -20,7 +20,7 @@ UTILITIES = np.concatenate([np.linspace(0, 0.99, 85), np.ones(15)])
 
 @dataclass
 class Observed:
-    """What became of the experiences near one utility, in environment steps after arrival."""
+    """What happened to the experiences near one utility, in environment steps after arrival."""
 
     glass: float
     crystal: float
@@ -121,9 +121,17 @@ def test_the_first_experiences_crystallize_where_later_ones_find_the_store_close
     first = outlook.verdict()[-4:]
     assert outlook.verdict()[0].endswith("once the memory is full:")
     assert "  never becomes crystal: the crystal store is full and admits no more" in outlook.verdict()[:-4]
-    assert first[0] == "The first ones, before the first consolidation:"
+    assert first[0] == "One that arrives before the first consolidation:"
     assert first[2].startswith("  becomes crystal after about 9")
     assert any(line.endswith("then it admits no more.") for line in outlook.population())
+
+
+def test_what_happens_to_some_experiences_has_its_share() -> None:
+    text = CrystalParams().describe(2000)
+    assert (
+        "\nOne that arrives before the first consolidation:\n  becomes glass in 42% of cases, after about 757 env"
+        in text
+    )
 
 
 def test_a_contradicted_crystal_melts_when_it_is_said_to() -> None:

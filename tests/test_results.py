@@ -14,6 +14,7 @@ from crystalrl.study.plan import plan
 from crystalrl.study.spec import RunSpec
 from crystalrl.study.store import Store
 from crystalrl.suites.tasks import Sequence, Task
+from tests.inspected_run import write_run
 from tests.made_up_results import MEANS, write_results
 from tests.suites.own_environments import ECHO
 
@@ -33,6 +34,18 @@ def test_pandas_alone_reads_the_same_columns(tmp_path: Path) -> None:
     folder = write_results(tmp_path / "out")
     for name, table in results.load(folder).items():
         pd.testing.assert_frame_equal(pd.read_parquet(folder / f"{name}.parquet"), table, check_dtype=False)
+
+
+def test_a_part_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """Not only of the scores: a table about single experiences would silently be too short."""
+    folder = write_run(tmp_path / "out")
+    for table in ("scores", "contents"):
+        part = next((folder / f"{table}.parquet").iterdir())
+        whole = part.read_bytes()
+        part.write_bytes(whole[:100])
+        with pytest.raises(ValueError, match=f"{table}.parquet/{part.name}: wanted a whole part"):
+            results.load(folder)
+        part.write_bytes(whole)
 
 
 def test_several_results_folders_are_joined_and_a_missing_table_is_left_out(tmp_path: Path) -> None:

@@ -24,9 +24,10 @@ ELSEWHERE = {
     for kind in (torch.Tensor, np.ndarray, np.random.Generator, dict, list, set, tuple, str, bytes, Path)
     for name in dir(kind)
 }
-"""Methods of objects that are not the package's."""
+"""Methods of objects that do not belong to the package."""
 PLAIN = {"dataclass", "NamedTuple", "TypedDict", "Enum", "Exception", "ValueError", "RuntimeError", "TypeError"}
-"""What marks a class as a record or an error: making one of these is no step to follow, unless it has code."""
+"""What marks a class as a record or an error: making one is not a step to follow, unless it runs code of the
+package."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Reader:
         return None
 
     def _unknown(self, node: ast.expr, types: dict[str, Any], module: Module) -> bool:
-        """Whether nothing tells what an object is: not even that it comes from another library."""
+        """Whether the type of an object is unknown: not even known to come from another library."""
         root = root_of(node)
         imported = root is not None and root not in types and root in module.imports
         return not imported and not is_super(node) and not isinstance(node, ast.Constant | ast.JoinedStr)

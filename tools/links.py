@@ -25,7 +25,7 @@ def pages(root: Path = ROOT) -> list[Path]:
 
 
 def broken(page: Path, text: str | None = None) -> Iterator[str]:
-    """The links of a page, or of a text in its place, that lead nowhere."""
+    """The broken links of a page, or of a text in its place."""
     for link in LINK.findall(CODE.sub("", FENCE.sub("", page.read_text() if text is None else text))):
         target, _, anchor = link.partition("#")
         if re.match(r"[a-z]+:", link):

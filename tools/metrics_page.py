@@ -17,7 +17,7 @@ loggers mean. Words such as c, phase and anchor are in the [glossary](glossary.m
 Counts are of experiences; a share is a number in [0, 1]; numbers marked * are per consolidation. Numbers of several
 learners are means over those that have one.
 
-## The four that matter first
+## The four most important
 
 With [Stable-Baselines3](integrations/sb3.md) they are `memory/NAME`. In your own loop, `report.scalars()` has them all.
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 TUTORIALS = ROOT / "docs" / "tutorials"
 SOURCES = ROOT / "examples" / "tutorials"
 PLAIN = {"TTY_COMPATIBLE": "0", "NO_COLOR": "1", "COLUMNS": "100"}
-"""Commands print lines, neither bars nor colours."""
+"""Commands print lines, without progress bars or colours."""
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 CELL = re.compile(r"^# %%( \[markdown\])?\n", re.M)
 
@@ -63,7 +63,7 @@ def execute(path: Path, folder: Path) -> Any:
 
 
 def joined(outputs: list[Any]) -> list[Any]:
-    """The outputs of a cell; what was printed piece by piece is one piece, without control sequences of a terminal."""
+    """The outputs of a cell; text printed in pieces is joined, without the control sequences of a terminal."""
     kept: list[Any] = []
     for output in outputs:
         if output.output_type == "stream":

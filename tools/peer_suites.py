@@ -5,7 +5,8 @@
 
 The tests come from the checkout, the library is the installed one. Tests that build no off-policy model with SB3's own
 buffer are not counted. *Refused* are those that end in a refusal that docs/integrations/sb3.md documents. With
-`--buffer own` nothing is replaced: what fails then is not our buffers' fault. The exit code is 1 if a test fails.
+`--buffer own` nothing is replaced: tests that fail then do not fail because of our buffers. The exit code is 1 if a
+test fails.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def concerned(checkout: Path) -> list[Path]:
 
 
 def run(checkout: Path, files: Sequence[Path], buffer: str, options: Sequence[str] = ()) -> list[Result]:
-    """What became of each test."""
+    """The outcome of each test."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.jsonl"
         results.touch()

@@ -1,7 +1,7 @@
 """A pytest plugin: every off-policy model of Stable-Baselines3 gets one of our buffers instead of SB3's own.
 
 `tools.peer_suites` runs it. `INJECTED_BUFFER` is the name of a class of `crystalrl.integrations.sb3`, or empty: then
-SB3's own buffers stay. What became of each test that built an off-policy model is written to `INJECTED_RESULTS`, one
+SB3's own buffers stay. The outcome of each test that built an off-policy model is written to `INJECTED_RESULTS`, one
 JSON object per line.
 """
 

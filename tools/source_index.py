@@ -101,7 +101,7 @@ class Package:
         return module.functions.get(name) or module.classes.get(name)
 
     def find_all(self, places: list[str]) -> list[Part]:
-        """The functions and classes of these names; an error that tells every name that there is not."""
+        """The functions and classes of these names; an error lists all names that do not exist."""
         found = {place: self.find(place) for place in places}
         missing = [place for place, part in found.items() if not isinstance(part, Function | Class)]
         if missing:

@@ -90,7 +90,7 @@ TABLES: dict[str, Callable[[], str]] = {"results": results, "presets": presets, 
 
 
 def render(text: str) -> str:
-    """A page with its tables written again."""
+    """A page with its tables updated."""
     return BLOCK.sub(lambda block: f"{block[1]}\n{TABLES[block[2]]()}\n{block[3]}", text)
 
 

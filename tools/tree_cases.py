@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 ENDINGS = {"terminated": 0.02, "truncated": 0.02}
-"""How likely an episode ends, at each step."""
+"""Probability that an episode ends at a step."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Case:
     dict_obs: bool = False
     steps: int = 500
     consolidations: int = 12
-    """Roughly; also at the end of each episode, if the parameters say so."""
+    """Approximate number of steps between consolidations; episodes also end with one, if the parameters say so."""
     background: bool = False
     """Whether consolidations are planned in a thread."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -149,7 +149,7 @@ def build(case: Case) -> Any:
 
 @dataclass
 class Step:
-    """A transition, which environments' episodes ended with it, and what they returned."""
+    """A transition, the environments whose episodes it ends, and their returns."""
 
     transition: Any
     ended: Any
@@ -157,7 +157,7 @@ class Step:
 
 
 def walk(case: Case, seed: int) -> Iterator[Step]:
-    """Walks in a square; in turn either half of it is rewarded, so that experiences contradict each other."""
+    """Walks in a square; its two halves are rewarded alternately, so that experiences contradict each other."""
     import numpy as np
 
     from crystalrl import Transition

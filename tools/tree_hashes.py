@@ -58,14 +58,15 @@ def batch_parts(batch: Any) -> dict[str, Any]:
 
 
 def report_parts(report: Any) -> dict[str, Any]:
-    """What a consolidation reports, less the seconds, which no two runs share, and the words of its warnings."""
+    """What a consolidation reports, without the seconds, which differ in every run, and without the words of its
+    warnings."""
     if report is None:
         return {"report": None}
     return {**report.values, "histogram": report.histogram, "warnings": len(report.warnings)}
 
 
 def file_parts(content: bytes) -> dict[str, Any]:
-    """What a safetensors file says, without the order of its metadata, which is random, and the checksum over it."""
+    """The contents of a safetensors file, without the order of its metadata, which is random, and their checksum."""
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
     metadata = {name: text for name, text in header.pop("__metadata__").items() if name != "checksum"}

@@ -4,8 +4,8 @@
     PYTHONPATH=CHECKOUT/src python tools/tree_probe.py resume BACKEND FOLDER [--quick]
 
 `run` feeds memories of every kind, hashes all that can be observed, and saves each memory halfway to FOLDER. `resume`
-goes on from the files in FOLDER, which another checkout may have saved. Both print JSON: case → what → hash.
-Only the public API is used, but for `lists_kept`, `torch_only` and `background`, which also know older checkouts.
+goes on from the files in FOLDER, which another checkout may have saved. Both print JSON: case → what → hash. Only the
+public API is used, except in `lists_kept`, `torch_only` and `background`, which also work with older checkouts.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Critic:
 
 
 def live(memory: Any, case: Case, steps: range, walked: Iterator[Step], hashes: Hashes) -> dict[str, float]:
-    """Use the memory for some steps; sums of what its consolidations reported, to see that they did something."""
+    """Use the memory for some steps; returns sums over the reports of its consolidations, which show that they had an
+    effect."""
     critic, sums = Critic(hashes), {"consolidations": 0.0}
     planner = background(memory, critic) if case.background else None
     for step in steps:
@@ -103,7 +104,7 @@ def background(memory: Any, critic: Critic) -> Any:
 
 
 def add(memory: Any, case: Case, now: Step, step: int) -> Any:
-    """Store one step; now and then an environment has none, or a demonstration starts with a high c."""
+    """Store one step; sometimes an environment has none, or a demonstration starts with a high c."""
     options: dict[str, Any] = {}
     if case.lead and step % 23 == 7:
         valid = now.ended | True

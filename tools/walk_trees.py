@@ -204,7 +204,7 @@ integrations/sb3/callback.py::Consolidate
 """,
         concrete="integrations/sb3/buffers.py::CrystalReplayBuffer",
         contracts="""
-# what is different between SB3's algorithms; what cannot be done is refused
+# what differs between SB3's algorithms; options that are not supported
 integrations/sb3/adapters.py
 integrations/sb3/checks.py
 # what is stored, in the shapes that SB3 uses

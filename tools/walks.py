@@ -1,15 +1,16 @@
-"""How much must be read to follow one thing through the code?
+"""How much code must be read to follow one operation?
 
     python -m tools.walks [NAME …]
 
 A walk is the call tree of what a reader meets, in reading order: one function or class per line, indented below the
-function that calls it. It stops at contracts: documented functions and classes that can be taken at their word.
+function that calls it. It stops at contracts: documented functions and classes whose code need not be read.
 
 How it counts. Lines: physical lines of the functions and classes named, from the first decorator to the end, with
 docstrings and blank lines, each once. Files: distinct files. Returns: how often the reader is sent to a file that was
-opened before, other than the file of the caller, in all calls of a walk together; every call is followed where it
-stands in the code, not where the walk lists it. Nothing may be left out: whatever a function of a walk uses must be in
-the walk or be a contract. `tests/tools/test_walks.py` checks the goals.
+left before, other than the file of the caller, in all calls of a walk together. A file is left when the next function
+is in another file; consecutive calls into one file are one visit. Every call is followed where it stands in the code,
+not where the walk lists it. Nothing may be left out: whatever a function of a walk uses must be in the walk or be a
+contract. Records, which only hold documented data, are contracts. `tests/tools/test_walks.py` checks the goals.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Benchmark:
     file: str
     """Name of the stored result, without `.json`."""
     measure: Callable[[Setting], Iterator[Any]]
-    """Yields the result as far as it is known, each time that something was added."""
+    """Yields the result so far, each time that something was added."""
     blocks: Mapping[str, Callable[[Any], str]] = field(default_factory=dict)
     """Generated blocks of the documentation, by the name in their marker: Markdown made from the result."""
     figures: Mapping[str, Callable[[Any, Path], None]] = field(default_factory=dict)

@@ -39,14 +39,14 @@ LABELS = {
     "c ≡ 0, the least useful leaves first": "c ≡ 0, the least useful are evicted first",
     "crystals without both": "crystals without anchors and gate",
 }
-"""Where tables use other words than the stored result."""
+"""Names that tables use in place of those in the stored result."""
 
 
 def scores(params: CrystalParams | None, seeds: list[int], steps: int) -> list[float]:
     """Mean return of the last episodes of training, for every seed."""
     lanes = len(seeds)
     agent = DQN(Spaces((4,), 2), DQNParams(width=64, gamma=GAMMA, double=False, clip=1e9), Streams(seeds))
-    memory = _memory(params, seeds)
+    memory = _memory(params, agent, seeds)
     world = suite("cartpole", seeds).world(ENVS)
     world.reset(torch.zeros(lanes, dtype=torch.int64))
     score, returns = torch.zeros(lanes, ENVS), [list[float]() for _ in seeds]
@@ -63,11 +63,11 @@ def scores(params: CrystalParams | None, seeds: list[int], steps: int) -> list[f
     return [float(np.mean(each[-LAST:])) for each in returns]
 
 
-def _memory(params: CrystalParams | None, seeds: list[int]) -> UniformMemory | CrystalMemory:
+def _memory(params: CrystalParams | None, agent: DQN, seeds: list[int]) -> UniformMemory | CrystalMemory:
     shape: Any = {"obs": (4,), "action": 2, "lanes": len(seeds), "envs": ENVS, "gamma": GAMMA, "seed": seeds}
     if params is None:
         return UniformMemory(SLOTS, **shape)
-    return CrystalMemory(SLOTS, params=params, anchor={"q": (2,)} if params.uses_anchors else None, **shape)
+    return CrystalMemory(SLOTS, params=params, anchor=agent.anchors if params.uses_anchors else None, **shape)
 
 
 def _learn(agent: DQN, memory: UniformMemory | CrystalMemory) -> None:

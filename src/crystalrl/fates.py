@@ -15,7 +15,7 @@ from crystalrl.turnover import GOLDEN, Array, Climb, Turnover
 PROBES = 60
 """Number of experiences followed."""
 INSTANT = 1e-6
-"""Times closer than this are the same consolidation."""
+"""Times closer together than this belong to the same consolidation."""
 
 
 @dataclass(frozen=True)

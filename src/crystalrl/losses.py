@@ -49,7 +49,8 @@ def gaussian_distance(output: Tensor, target: Tensor) -> Tensor:
 def bhattacharyya(mean: Tensor, log_std: Tensor, target: Tensor) -> Tensor:
     """Σ (μ − μ₀)² / 4(σ² + σ₀²) + ½ log((σ² + σ₀²) / 2σσ₀): mean and log σ [B, A] or [L, B, A], target […, 2A].
 
-    A divergence would grow like 1/σ² once the policy is narrower than the target, and so forbid it to become certain.
+    The KL divergence would grow like 1/σ² once the policy is narrower than the target, and so keep it from becoming
+    certain.
     """
     old_mean, old_log_std = target.chunk(2, -1)
     both = _exp(2 * log_std) + _exp(2 * old_log_std)

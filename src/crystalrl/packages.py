@@ -9,7 +9,7 @@ def installed(package: str) -> bool:
     """Whether a package can be imported; imports nothing."""
     try:
         return find_spec(package) is not None
-    except ModuleNotFoundError:
+    except (ModuleNotFoundError, ValueError):  # ValueError: sys.modules holds something that is not a module
         return False
 
 

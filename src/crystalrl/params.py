@@ -129,7 +129,7 @@ class CrystalParams(Lifecycle):
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
-        """The paper to the letter; `docs/paper-to-the-letter.md` lists what is left. Open choices are made simply."""
+        """The paper, literally; `docs/paper-to-the-letter.md` lists what differs. Open choices are the simplest."""
         return replace(
             cls.repaired(
                 band_C=None, tau_evict=20, scale="raw", boost=True, interference="exists", raw_distance=True,
@@ -200,7 +200,7 @@ class CrystalParams(Lifecycle):
 
 
 BEFORE: dict[str, Any] = {"borrow": False, "draws_per_experience": None, "practice": 0}
-"""What files say that were written before these parameters existed."""
+"""Their values in files that were written before these parameters existed."""
 
 
 def _with_crystal(share: float) -> tuple[float, float, float]:

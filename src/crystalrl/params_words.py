@@ -15,7 +15,7 @@ from crystalrl.params_checks import floats
 from crystalrl.turnover import Array, Climb, Turnover, steps_between, turnover
 
 SURE = 0.98
-"""From this share of the followed experiences on, the text speaks of all."""
+"""Where at least this share of the followed experiences agree, the text speaks of all."""
 WASTE = 0.8
 """Share of the slots in use below which the text warns."""
 
@@ -84,7 +84,7 @@ class Outlook:
         head = f"An experience of utility {self.utility:g} under interference {self.interference:g}"
         if later == first or self._same():
             return [f"{head}:", *later]
-        return [f"{head}, once the memory is full:", *later, "The first ones, before the first consolidation:", *first]
+        return [f"{head}, once the memory is full:", *later, "One that arrives before the first consolidation:", *first]
 
     def _same(self) -> bool:
         """Whether the first experiences differ from later ones only in the times."""
@@ -118,8 +118,8 @@ class Outlook:
         share = float(which.mean())
         if _certainty(share) == 0:
             return ""
-        often = "" if _certainty(share) == 2 else f"in {share:.0%} of the cases "
-        return f"  {often}{verb} after about {self._time(float(time[which].mean()))}{more}"
+        often = "" if _certainty(share) == 2 else f" in {share:.0%} of cases,"
+        return f"  {verb}{often} after about {self._time(float(time[which].mean()))}{more}"
 
     def _obstacle(self, fate: Fates) -> str:
         if fate.refused.any():

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 def load(folder: str | os.PathLike[str]) -> dict[str, DataFrame]:
     """The tables of a results folder by name: scores, curves, memory; where they were stored, also histograms, followed
-    and contents (the inside of memories), and runs (time, machine and commit of every learner).
+    and contents (what memories hold), and runs (time, machine and commit of every learner).
 
     If the folder holds several results folders, their rows are joined, and the column `table` names the folder. A table
-    that was not stored is left out. Columns: see `crystalrl.study.schema`.
+    that was not stored is left out; a part that cannot be read is an error. Columns: see `crystalrl.study.schema`.
     """
     require("crystalrl.results", "pandas", extra="study")
     from pandas import concat
@@ -56,7 +56,10 @@ def _tables(folder: Path) -> dict[str, DataFrame]:
 
     stored = [name for name in reversed(TABLES) if (folder / f"{name}.parquet").is_dir()]
     tables = {name: DataFrame(read(folder, name)) for name in stored}
-    details = {name: read_details(folder, name, []) for name in DETAILS}
+    problems: list[str] = []
+    details = {name: read_details(folder, name, problems) for name in DETAILS}
+    if problems:
+        raise ValueError(problems[0])
     tables |= {name: DataFrame(columns) for name, columns in details.items() if columns}
     runs = read_runs(folder)
     return tables | ({"runs": DataFrame(runs)} if runs else {})

@@ -55,6 +55,7 @@ def test_values_stay_the_same_when_the_statistics_change(kind: str, scale: float
     agent = AGENTS[kind]()
     drawn = drawn_for(agent)
     network = agent.network if isinstance(agent, DQN) else agent.twins.network
+    agent.scale.start(drawn.reward, drawn.context)
     for step in range(steps):
         before, sigma = outputs(agent, drawn), agent.scale.sigma.clone()
         agent.scale.observe(drawn.reward * scale * (step + 1) + shift, drawn.context, network, networks(agent))
@@ -68,12 +69,34 @@ def test_statistics_are_those_of_the_targets_of_each_task_alone() -> None:
     scale, agent = PopArt(2, TASKS, torch.device("cpu")), AGENTS["dqn"]()
     context = torch.tensor([[0, 0, 1, 1, 1, 1]] * 2)
     target = torch.tensor([[1.0, 3.0, 10.0, 10.0, 20.0, 20.0], [0.0] * 6])
+    scale.start(target, context)
     scale.observe(target, context, agent.network, (agent.theta, agent.target))
     assert torch.allclose(scale.mean[0], torch.tensor([2.0, 15.0, 0.0]).double())
     assert torch.allclose(scale.sigma[0], torch.tensor([1.0, 5.0, 1.0]).double())
     scale.observe(target + 2, context, agent.network, (agent.theta, agent.target))
     assert torch.allclose(scale.mean[0], torch.tensor([3.0, 16.0, 0.0]).double())
     assert torch.allclose(scale.unit(target, context)[0, [0, 2]].double(), scale.sigma[0, :2])
+
+
+@every_agent
+@pytest.mark.parametrize("factor", [2.0**-7, 2.0**7])
+def test_an_agent_learns_the_same_whatever_the_unit_of_rewards(kind: str, factor: float) -> None:
+    """Multiplied by a power of two, which floats represent exactly, all values are multiplied by it, bit for bit."""
+    agents = [AGENTS[kind](), AGENTS[kind]()]
+    for seed in range(5):
+        torch.manual_seed(seed)
+        for agent, unit in zip(agents, (1.0, factor), strict=True):
+            agent.update(drawn_for(agent, unit))
+    plain, other = (outputs(agent, drawn_for(agent))[0] for agent in agents)
+    assert torch.equal(plain * factor, other)
+
+
+def test_a_task_without_rewards_keeps_the_values_of_the_network() -> None:
+    agent = AGENTS["dqn"]()
+    drawn = drawn_for(agent, 0.0)
+    agent.update(drawn)
+    assert torch.equal(agent.scale.sigma, torch.ones(2, TASKS).double())
+    assert not agent.scale.mean.any()
 
 
 @every_agent

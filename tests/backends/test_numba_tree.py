@@ -62,7 +62,7 @@ def test_changed_weights_change_every_sum_above_them(lanes: int, strata: int, si
 
 
 @pytest.mark.parametrize(("lanes", "strata"), SHAPES)
-def test_sums_built_anew_are_those_of_a_plain_loop(lanes: int, strata: int) -> None:
+def test_rebuilt_sums_are_those_of_a_plain_loop(lanes: int, strata: int) -> None:
     tree = arrays_of("numba", 3, lanes, SLOTS, strata)
     tree[2][:] = -1.0
     loops.build_sums(tree)

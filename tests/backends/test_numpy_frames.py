@@ -1,4 +1,4 @@
-"""Codes of frames: what they say, and that they give the frames back."""
+"""Codes of frames: what they contain, and that decoding them gives the frames."""
 
 from __future__ import annotations
 

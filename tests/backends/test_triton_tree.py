@@ -36,7 +36,7 @@ def test_weights_that_are_set_are_summed_and_negative_slots_skipped(slots: int, 
 
 
 @pytest.mark.parametrize(("slots", "strata"), SHAPES)
-def test_sums_are_built_anew_from_the_weights(slots: int, strata: int) -> None:
+def test_sums_are_rebuilt_from_the_weights(slots: int, strata: int) -> None:
     one, other = pair_of_trees(2, slots, strata)
     other.sums.mul_(3)
     other.rebuild()

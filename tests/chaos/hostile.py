@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 
 NAME = f"{__name__}:hostile"
-"""For Gymnasium a name like any other. A worker process, which knows no registered names, imports the function."""
+"""Gymnasium takes it as an id. A worker process, which knows no registered ids, imports the function."""
 VARIABLE = "CHAOS_HOSTILE"
 """Environment variable: how, in the episode with which seed and in which step it misbehaves."""
 LENGTH = 10

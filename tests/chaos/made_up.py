@@ -12,7 +12,7 @@ from tests.chaos.campaign import Attack, Verdict, packages
 
 
 def counted(folder: Path, number: int, size: int, rng: random.Random) -> Verdict:
-    """Every third is refused; what was drawn is noted."""
+    """Every third is refused; random draws are recorded."""
     refused = int(number % 3 == 2)
     return Verdict(size - refused, refused, notes={"drawn": rng.randrange(1000), "units": 1})
 

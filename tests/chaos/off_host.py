@@ -51,7 +51,7 @@ class OffHostCrystal(Planning):
         return per_slot(slots, self.memory.capacity, rng)
 
     def refuse_update(self, index: torch.Tensor, td_error: Any) -> None:
-        """The report stays until the memory is cleared."""
+        """The error is reported until the memory is cleared."""
         self.memory.update(index, td_error)
         for _ in range(2):
             with pytest.raises(ValueError, match=WRONG_SLOT):

@@ -149,11 +149,32 @@ def test_without_its_packages_every_command_prints_the_line_to_type() -> None:
         "pip install 'crystalrl[study]'"
     )
     theory = (
-        "crystalrl: crystalrl theory: wanted the packages matplotlib, rich, scipy, tyro, got none: "
+        "crystalrl: theory: wanted the packages matplotlib, rich, scipy, tyro, got none: "
         "pip install 'crystalrl[theory]'"
     )
     assert done.stderr.splitlines() == [line, line, theory, line]
     assert done.stdout.splitlines() == ["2"] * 4 + [f"crystalrl {__version__}"]
+
+
+INTERRUPTING = """
+import os, signal, sys, time
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "tyro":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(5)
+            except KeyboardInterrupt:
+                pass  # as packages do that import others if they can
+sys.meta_path.insert(0, Interrupted())
+from crystalrl.cli import main
+main(["list"])
+"""
+
+
+def test_ctrl_c_while_packages_are_imported_ends_the_command_even_if_one_of_them_swallows_it() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTING], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "crystalrl: interrupted\n")
 
 
 def test_the_theory_needs_only_its_own_extra() -> None:

@@ -8,6 +8,7 @@ import pytest
 from crystalrl import cli
 from crystalrl.cli.inspection import live_inspection
 from tests.inspected_run import write_run
+from tests.made_up_results import write_results
 from tests.study.test_inspection import saved
 from tests.study.test_partial import interrupted
 
@@ -31,6 +32,20 @@ def test_a_run_is_told_in_words_and_shown_on_a_page(ran: Path, capsys: pytest.Ca
     assert "Distribution of c in each phase" in (ran / "inspect.html").read_text()
 
 
+def test_of_several_folders_those_are_shown_that_can_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The others are named: a damaged spec, a row that only some have."""
+    write_results(tmp_path / "good")
+    broken = write_results(tmp_path / "broken")
+    (broken / "spec.toml").write_text("rows = [")
+    cli.main(["inspect", str(tmp_path), "--row", "anchored"])
+    said = capsys.readouterr().out
+    assert "anchored, seed 0" in said
+    assert f"warning {broken}/spec.toml: wanted TOML" in said
+    with pytest.raises(SystemExit):
+        cli.main(["inspect", str(tmp_path), "--row", "nothing"])
+    assert "row: wanted one of anchored, EWC, got 'nothing'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("form", "name"), [("csv", "trajectories.csv"), ("svg", "flows.svg")])
 def test_its_charts_become_files(ran: Path, tmp_path: Path, form: str, name: str) -> None:
     cli.main(["inspect", str(ran), "--format", form, "--charts", name.partition(".")[0], "--out", str(tmp_path / form)])
@@ -51,7 +66,7 @@ def test_its_tables_become_a_file(ran: Path, tmp_path: Path, form: str) -> None:
     assert "paper" in (tmp_path / f"tables.{form}").read_text()
 
 
-def test_the_file_of_a_memory_gets_a_page_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_file_of_a_memory_gets_a_page_next_to_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved(tmp_path / "memory.safetensors")
     cli.main(["inspect", str(tmp_path / "memory.safetensors")])
     assert "It holds 60 experiences in 64 slots" in capsys.readouterr().out

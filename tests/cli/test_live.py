@@ -11,6 +11,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from crystalrl import cli
 from crystalrl.cli.live import changes, local, server, stamp
 from crystalrl.cli.pages import live_page
 from crystalrl.study.definition import Table
@@ -19,6 +20,7 @@ from crystalrl.study.plan import plan
 from crystalrl.study.run import Scored
 from crystalrl.study.store import Store
 from tests.inspected_run import TABLE
+from tests.made_up_results import write_results
 
 
 @contextmanager
@@ -66,6 +68,26 @@ def test_only_this_machine_is_served_under_its_own_name(tmp_path: Path) -> None:
     assert local("127.0.0.1:80")
     assert local("localhost:80")
     assert not local("127.0.0.1.example:80")
+
+
+def test_a_page_that_cannot_be_shown_now_says_why_and_goes_on_to_follow(tmp_path: Path) -> None:
+    folder = write_results(tmp_path / "out")
+    with served(folder) as address:
+        (folder / "spec.toml").rename(tmp_path / "spec.toml")
+        page = urlopen(address).read().decode()
+        assert "wanted a folder of results, found no spec.toml" in page
+        assert 'data-live="/events"' in page
+        (tmp_path / "spec.toml").rename(folder / "spec.toml")
+        assert "After 2 tasks in sequence" in urlopen(address).read().decode()
+
+
+@pytest.mark.parametrize("command", ["report", "inspect"])
+def test_a_folder_without_results_is_refused_at_once(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([command, str(tmp_path), "--live"])
+    assert "found no spec.toml in it or below" in capsys.readouterr().err
 
 
 def test_pages_are_no_change_but_results_are(tmp_path: Path) -> None:

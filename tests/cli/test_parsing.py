@@ -46,6 +46,7 @@ def test_invalid_words_are_errors_with_the_suggestion_and_without_a_frame() -> N
         ("run nav-2 --how foo", "how: wanted one of 'local', 'ray', got 'foo'"),
         ("completion tcsh", "shell: wanted one of 'bash', 'zsh', 'fish', got 'tcsh'"),
         ("study", "name: wanted a value, got none"),
+        ("tune", "file: wanted a value, got none"),
         ("", "command: wanted one of run, study, "),
         ("doctr", "command: wanted one of check-tasks, "),
         ("inspect a b", "options: wanted those that --help lists, got b"),

@@ -21,6 +21,6 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it() -> None:
     script = SCRIPT.format(PACKAGES)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
-        f"crystalrl.integrations.{extra}: wanted {package}, got none: pip install 'crystalrl[{extra}]'"
+        f"crystalrl.integrations.{extra}: wanted the package {package}, got none: pip install 'crystalrl[{extra}]'"
         for extra, package in PACKAGES.items()
     ]

@@ -133,7 +133,7 @@ def test_one_new_experience_is_allocated_as_many_are(recent: float) -> None:
         here = Transition(np.array([number], np.float32), number % 3, float(number), np.zeros(1, np.float32), False)
         assert int(one.add(here)) == int(many.add(here, valid=True))  # a mask takes the general path
     assert torch.equal(one.arena.rows, many.arena.rows)
-    for name in ("recent", "reserved"):  # but for the spare column
+    for name in ("recent", "reserved"):  # except for the spare column
         assert torch.equal(getattr(one.ledger, name)[:, :-1], getattr(many.ledger, name)[:, :-1])
 
 

@@ -1,4 +1,4 @@
-"""Recorded outputs: those at the time of storing, and which experiences are old."""
+"""Recorded outputs: those of the time when experiences were stored, and which experiences are old."""
 
 import pytest
 import torch

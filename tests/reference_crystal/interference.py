@@ -34,7 +34,8 @@ def scales(items: Items, p: CrystalParams, apart: Apart) -> tuple[float, float]:
 
 
 def gaps_of(i: int, items: Items, p: CrystalParams, apart: Apart) -> list[float]:
-    """Distances to the other experiences; but for `exists` only among the liquid of the same action and context."""
+    """Distances to the other experiences; except for `exists`, only among liquid ones of the same action and
+    context."""
     mine = items[i]
     if p.interference == "exists":
         return [gap + action_gap(mine, items[j]) for j, gap in apart[i].items()]

@@ -56,7 +56,7 @@ class CrystalTwin:
     # Storing
 
     def writable(self) -> list[int]:
-        """Slots that may be written, the first to go first."""
+        """Slots that may be written, in the order in which they are overwritten."""
         free = [s for s in range(self.capacity) if s not in self.slots]
         liquid = [s for s, e in self.slots.items() if e.phase == LIQUID and not e.pinned]
         known = sorted(
@@ -132,7 +132,7 @@ class CrystalTwin:
             self.slots[slot].pinned = pinned
 
     def clear(self) -> None:
-        """Experiences and what was learnt of them go; clock, number and random streams go on."""
+        """Forget the experiences and what was learnt about them; clock, number and random streams continue."""
         self.slots = {}
         self.grid.clear()
         self.highest, self.unit, self.ended = 1.0, 1.0, False

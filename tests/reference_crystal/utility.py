@@ -67,7 +67,8 @@ class Grid:
         return {s: self.cells[self.entry(e)] for s, e in items.items()}
 
     def useless(self) -> bool:
-        """Whether visits lie on the table like rain (variance ≤ 1.2 means, full entries cut); from a thousand on."""
+        """Whether counts look Poisson (variance ≤ 1.2 · mean, high counts clipped); decided from a thousand visits
+        on."""
         entered = sum(self.cells.values())
         rain = entered / self.entries
         seen = np.array([min(n, rain + 3 * math.sqrt(rain) + 1) for n in self.cells.values()])

@@ -36,7 +36,7 @@ def browser() -> Iterator[Any]:
 
 @contextmanager
 def opened(chromium: Any, path: Path, width: int = 1200, scheme: str = "light") -> Iterator[Any]:
-    """A page in a window of this width. At the end: nothing was said on the console, nothing was loaded."""
+    """A page in a window of this width. Afterwards: nothing was logged on the console, nothing was loaded."""
     context = chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
     page, said, loaded = context.new_page(), [], []
     page.on("console", lambda message: said.append(message.text))
@@ -51,8 +51,17 @@ def opened(chromium: Any, path: Path, width: int = 1200, scheme: str = "light") 
 
 
 def scrolled(page: Any) -> None:
-    """Go through the whole page, so that all charts are drawn."""
+    """Scroll through the whole page, so that all charts are drawn."""
     page.evaluate(
         "async () => { for (let y = 0; y < document.documentElement.scrollHeight; y += 500) {"
         " scrollTo(0, y); await new Promise((done) => setTimeout(done, 30)); } scrollTo(0, 0); }"
     )
+
+
+def figure(page: Any, title: str) -> Any:
+    """The chart with this title, drawn and in view."""
+    found = page.locator("figure", has=page.locator("h3", has_text=title))
+    found.evaluate("one => one.scrollIntoView({ block: 'center' })")
+    found.locator("svg").first.wait_for()
+    found.evaluate("one => one.scrollIntoView({ block: 'center' })")
+    return found

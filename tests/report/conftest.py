@@ -1,11 +1,13 @@
 """Results for all reports."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from crystalrl.report.study_page import write_report
 from tests.inspected_run import write_run
 from tests.made_up_results import write_results
 from tests.report.browser import browser
@@ -28,3 +30,16 @@ def chromium() -> Iterator[Any]:
     """A browser; the test is skipped where there is none."""
     with browser() as one:
         yield one
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of made-up scores."""
+    folder = write_results(tmp_path_factory.mktemp("browser") / "out")
+    return write_report([folder], folder / "report.html")
+
+
+@pytest.fixture
+def without_umap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """umap-learn compiles for many seconds."""
+    monkeypatch.setitem(sys.modules, "umap", None)

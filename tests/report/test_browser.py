@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from crystalrl import CrystalMemory, Transition
 from crystalrl.report import study_charts
 from crystalrl.report.html import Page, row_switches, study
-from crystalrl.report.inspect_page import inspection_page
 from crystalrl.report.study_page import write_report
 from crystalrl.report.text import Grid
 from crystalrl.study.analysis import load_results
-from crystalrl.study.inspection import inspect_memory, inspect_run
-from tests.cli.test_live import served
 from tests.made_up_results import write_results
-from tests.report.browser import opened, scrolled
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = write_results(tmp_path_factory.mktemp("browser") / "out")
-    return write_report([folder], folder / "report.html")
-
-
-def figure(page: Any, title: str) -> Any:
-    found = page.locator("figure", has=page.locator("h3", has_text=title))
-    found.evaluate("one => one.scrollIntoView({ block: 'center' })")
-    found.locator("svg").first.wait_for()
-    found.evaluate("one => one.scrollIntoView({ block: 'center' })")
-    return found
+from tests.report.browser import figure, opened, scrolled
 
 
 def test_hovering_shows_the_numbers_under_the_pointer(chromium: Any, report: Path) -> None:
@@ -110,6 +90,69 @@ def test_single_seeds_are_drawn_on_request(chromium: Any, report: Path) -> None:
         assert chart.locator("path.seed").count() == 0
         chart.locator("[data-seeds]").check()
         assert chart.locator("path.seed").count() == 2 * 3
+
+
+def test_an_axis_can_be_fitted_to_the_rows_shown(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        page.locator('.rows input[data-row="EWC strength=10.0"]').uncheck()
+        for title, axis in (("Mean final score", "middle"), ("Score on all tasks so far", "end")):
+            chart = figure(page, title)
+            ticks = chart.locator(f'svg text.dim[text-anchor="{axis}"]')
+            assert {"0", "1"} <= set(ticks.all_text_contents())
+            chart.locator("[data-fit]").check()
+            assert all(0.8 < float(tick) <= 1 for tick in ticks.all_text_contents())  # the other row has 0.41
+            chart.locator("[data-fit]").uncheck()
+            assert {"0", "1"} <= set(ticks.all_text_contents())
+
+
+def test_rows_of_a_chart_can_be_sorted_by_their_values(chromium: Any, tmp_path: Path) -> None:
+    made, path, names = Page(), tmp_path / "page.html", ["low", "high"]
+    low, high = reversed(load_results(write_results(tmp_path / "out")).rows)
+    named = [replace(row, chosen=replace(row.chosen, name=name)) for row, name in zip((low, high), names, strict=True)]
+    results = replace(load_results(tmp_path / "out"), rows=tuple(named))
+    path.write_text(made.document("page", [study(0, names, [made.figure(study_charts.average(results))])]))
+    with opened(chromium, path) as page:
+        drawn = page.locator("figure circle")
+        order = "all => all.map((one) => one.dataset.row)"
+        assert drawn.evaluate_all(order) == ["low", "high"]
+        page.locator("[data-order]").check()
+        assert drawn.evaluate_all(order) == ["high", "low"]
+
+
+def test_on_a_phone_the_names_of_rows_are_whole(chromium: Any, tmp_path: Path) -> None:
+    made, path, name = Page(), tmp_path / "page.html", "a long name, of which only the end is different from others"
+    drawn = made.figure(study_charts.average(load_results(write_results(tmp_path / "out"))))
+    path.write_text(made.document("page", [study(0, [name], [row_switches([name]), drawn])]))
+    with opened(chromium, path, width=390) as page:
+        assert page.locator(".rows label").evaluate("one => one.scrollWidth <= one.clientWidth")
+
+
+def test_links_lead_to_the_parts_of_the_page(chromium: Any, report: Path) -> None:
+    with opened(chromium, report) as page:
+        links = page.locator(".bar nav a")
+        assert links.all_inner_texts() == ["Results", "Over time", "Tests", "What was run"]
+        links.last.click()
+        page.wait_for_function("scrollY > 1000")
+        heading, bar = page.locator("h2", has_text="What was run").bounding_box(), page.locator(".bar").bounding_box()
+        assert heading["y"] >= bar["y"] + bar["height"]  # not under the bar, which stays in view
+
+
+def test_the_eleventh_row_has_the_colour_of_the_first_and_is_dashed_like_its_line(
+    chromium: Any, tmp_path: Path
+) -> None:
+    path, names = tmp_path / "page.html", [f"row {k}" for k in range(11)]
+    made, results = Page(), load_results(write_results(tmp_path / "out"))
+    rows = tuple(replace(results.rows[0], chosen=replace(results.rows[0].chosen, name=name)) for name in names)
+    drawn = made.figure(study_charts.course(replace(results, rows=rows)))
+    path.write_text(made.document("page", [study(0, names, [row_switches(names), drawn])]))
+    with opened(chromium, path) as page:
+        swatches = page.locator(".rows i").evaluate_all(
+            "all => all.map((one) => getComputedStyle(one).backgroundImage)"
+        )
+        lines = page.locator("path[data-seed]").evaluate_all(
+            "all => all.map((one) => one.getAttribute('stroke-dasharray'))"
+        )
+        assert [image == "none" for image in swatches] == [dash == "" for dash in lines] == [True] * 10 + [False]
 
 
 def test_tables_are_sorted(chromium: Any, report: Path) -> None:
@@ -192,26 +235,6 @@ def test_a_matrix_shows_its_scale_and_the_name_of_a_chosen_panel(chromium: Any, 
         assert chart.locator(".plot .quiet").all_inner_texts() == ["EWC strength=10.0"]
 
 
-def test_on_paper_all_charts_are_drawn_and_no_tools(chromium: Any, report: Path) -> None:
-    with opened(chromium, report) as page:
-        page.emulate_media(media="print")
-        page.evaluate("dispatchEvent(new Event('beforeprint'))")
-        assert page.locator("figure[data-chart]").count() == page.locator("figure:has(svg)").count()
-        assert page.locator(".tools:visible").count() == 0
-        assert len(page.pdf()) > 20_000
-
-
-def test_paper_is_always_light(chromium: Any, report: Path) -> None:
-    with opened(chromium, report, scheme="dark") as page:
-        colours = "one => [getComputedStyle(one).backgroundColor, getComputedStyle(one).color]"
-        line = page.locator("tbody tr:nth-child(even) td").first
-        on_screen = line.evaluate(colours)
-        page.emulate_media(media="print")
-        assert line.evaluate(colours) == ["rgb(243, 245, 248)", "rgb(0, 0, 0)"] != on_screen
-        page.locator("body").evaluate("one => { one.dataset.theme = 'dark'; }")
-        assert line.evaluate(colours) == ["rgb(243, 245, 248)", "rgb(0, 0, 0)"]
-
-
 def test_hostile_names_run_no_code(chromium: Any, tmp_path: Path) -> None:
     folder = write_results(tmp_path / "out")
     spec = folder / "spec.toml"
@@ -220,74 +243,3 @@ def test_hostile_names_run_no_code(chromium: Any, tmp_path: Path) -> None:
     with opened(chromium, path) as page:
         assert page.locator("h1").inner_text() == "<img src=x onerror=document.title=1></script><b>x"
         assert page.locator("img").count() == 0
-
-
-@pytest.fixture
-def _without_umap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """umap-learn compiles for many seconds."""
-    monkeypatch.setitem(sys.modules, "umap", None)
-
-
-@pytest.mark.usefixtures("_without_umap")
-def test_a_click_on_a_point_shows_the_experience_as_a_frame(chromium: Any, tmp_path: Path) -> None:
-    memory = CrystalMemory(32, obs=(8, 8), obs_dtype=torch.uint8, action=2, seed=0)
-    for step in range(30):
-        frame = torch.full((8, 8), 8 * step, dtype=torch.uint8)
-        memory.add(Transition(frame, step % 2, float(step), frame, False, False))
-    memory.save(tmp_path / "memory.safetensors")
-    path = tmp_path / "inspect.html"
-    path.write_text(inspection_page([inspect_memory(tmp_path / "memory.safetensors")], "file"))
-    with opened(chromium, path) as page:
-        chart = figure(page, "Map of the experiences: PCA")
-        assert chart.locator("circle:not(.hidden)").count() == 30
-        chart.locator("circle").first.hover()
-        chart.locator("circle").first.click()
-        assert chart.locator(".detail").inner_text().startswith("Experience 0")
-        assert chart.locator(".detail img").evaluate("one => one.naturalWidth") == 8
-        chart.locator("[data-colour]").select_option("reward")
-        assert chart.locator(".scale").inner_text().split() == ["0", "29"]
-
-
-@pytest.mark.usefixtures("_without_umap")
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1400, "light")])
-def test_the_page_of_a_memory_fits_every_window(
-    chromium: Any, ran: Path, tmp_path: Path, width: int, scheme: str
-) -> None:
-    found, problems = inspect_run(ran)
-    path = tmp_path / "inspect.html"
-    path.write_text(inspection_page(found, "run", problems))
-    with opened(chromium, path, width=width, scheme=scheme) as page:
-        scrolled(page)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert page.locator("figure[data-chart]").count() == page.locator("figure:has(svg)").count()
-        flow = figure(page, "Flow between phases").locator("svg").first
-        flow.focus()
-        page.keyboard.press("ArrowRight")
-        assert "during task 1: liquid → glass: " in page.locator(".tip").inner_text()
-
-
-def test_two_charts_in_a_notebook_draw_themselves(chromium: Any, tmp_path: Path) -> None:
-    results = load_results(write_results(tmp_path / "out"))
-    page = chromium.new_page()
-    charts = (study_charts.average(results), study_charts.learning_matrix(results))
-    page.set_content("<p>notebook</p>" + "".join(chart._repr_html_() for chart in charts))
-    first, second = (page.frame_locator("iframe").nth(place) for place in (0, 1))
-    first.locator("svg circle").first.wait_for()
-    second.locator("svg rect").first.wait_for()
-    assert first.locator("svg rect").count() == 0
-    page.close()
-
-
-def test_a_live_page_shows_new_results_by_itself(chromium: Any, tmp_path: Path) -> None:
-    folder = write_results(tmp_path / "out")
-    with served(folder) as address:
-        page = chromium.new_page()
-        said: list[str] = []
-        page.on("console", lambda message: said.append(message.text))
-        page.goto(address)
-        assert page.locator("h1").inner_text() == "Made <up>"
-        spec = folder / "spec.toml"
-        spec.write_text(spec.read_text().replace("Made <up>", "Changed"))
-        page.locator("h1", has_text="Changed").wait_for(timeout=20_000)
-        page.close()
-    assert said == []

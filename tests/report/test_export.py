@@ -31,9 +31,15 @@ def test_markdown_and_latex_hold_the_same_numbers(folder: Path, tmp_path: Path) 
         assert ".910 [.900, .920]" in path.read_text()
         assert ".410 [.400, .420]" in path.read_text()
     assert "@software{crystalrl" in (tmp_path / "report.md").read_text()
+    spec = folder / "spec.toml"
+    spec.write_text(spec.read_text() + '\n[rows.later]\nsuite = "nav-2"\nseeds = [0, 1, 2]\n')
+    for form in ("md", "tex"):
+        (path,) = export(load_results(folder), folder, form, tmp_path / f"partial.{form}")  # type: ignore[arg-type]
+        assert "Rows of this study without results yet: later." in path.read_text()
 
 
 def test_latex_escapes_its_signs_and_marks_the_best() -> None:
+    assert r"$\sigma$ $\le$ 1 & " in latex(Grid(["", ""], [["σ ≤ 1", "1"]]))
     made = latex(Grid(["", "a_b %"], [["R&D $x$", "1"]], frozenset({(0, 1)})))
     assert r"R\&D \$x\$ & \textbf{1} \\" in made
     assert r"a\_b \%" in made

@@ -1,23 +1,19 @@
 """The page of a memory."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from crystalrl.report.inspect_page import LATER, being_forgotten, inspection_page, tables, words
+from crystalrl import CrystalParams
+from crystalrl.report.inspect_page import LATER, being_forgotten, inspection_page, settings, tables, words
 from crystalrl.study.inspection import inspect_memory, inspect_run
 from tests.made_up_results import write_results
 from tests.report.test_study_page import charts
 from tests.study.test_inspection import saved
 
-
-@pytest.fixture(autouse=True)
-def _without_umap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """umap-learn compiles for many seconds."""
-    monkeypatch.setitem(sys.modules, "umap", None)
+pytestmark = pytest.mark.usefixtures("without_umap")
 
 
 def test_the_page_of_a_run_has_all_its_charts(ran: Path) -> None:
@@ -30,9 +26,22 @@ def test_the_page_of_a_run_has_all_its_charts(ran: Path) -> None:
     }  # fmt: skip
     assert "How long it takes to crystallize" in page
     assert "How well the crystals cover" in page
-    assert LATER not in page
+    assert "No data that" not in page
+    without = inspection_page([replace(found[0], contents=None)], "Tiny", live="/events")
+    assert f"No data that can be read: {LATER['contents']}." in without
+    assert "residents" not in charts(without)
     live = charts(inspection_page(found, "Tiny", problems, live="/events"))
     assert [name for name in live if name.startswith("map")] == ["map-pca"]
+
+
+def test_the_settings_of_the_memory_are_shown_those_that_are_not_the_default_first(ran: Path) -> None:
+    (one,), _ = inspect_run(ran)
+    shown = settings(one.params)
+    assert dict(shown)["time_unit"] == "20 (default: None)"
+    assert dict(shown)["kappa"] == str(CrystalParams().kappa)
+    marked = ["default:" in said for _, said in shown]
+    assert marked == sorted(marked, reverse=True)
+    assert "<dt>time_unit</dt><dd>20 (default: None)</dd>" in inspection_page([one], "run", live="/events")
 
 
 def test_words_say_what_the_memory_holds(ran: Path) -> None:
@@ -49,7 +58,7 @@ def test_words_say_what_the_memory_holds(ran: Path) -> None:
 def test_older_results_say_what_was_not_recorded(tmp_path: Path) -> None:
     found, problems = inspect_run(write_results(tmp_path / "out"))
     page = inspection_page(found, "old", problems)
-    assert LATER in page
+    assert f"No data that can be read: {'; '.join(LATER.values())}." in page
     assert "flows" not in charts(page) or charts(page)["flows"]
     assert "No memory with phases" in inspection_page([], "none")
 

@@ -20,12 +20,6 @@ def one(ran: Path) -> Inspected:
     return inspect_run(ran)[0][0]
 
 
-@pytest.fixture
-def without_umap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """umap-learn compiles for many seconds."""
-    monkeypatch.setitem(sys.modules, "umap", None)
-
-
 @pytest.mark.usefixtures("without_umap")
 def test_a_map_shows_the_contents_at_the_end_and_says_what_is_missing(one: Inspected) -> None:
     pytest.importorskip("sklearn")

@@ -15,8 +15,9 @@ def test_settings_that_differ_are_a_table_and_the_rest_is_shared(folder: Path) -
     shared, varied = origin.settings(load_results(folder))
     assert dict(shared)["capacity"] == "1,000"
     assert dict(shared)["seeds"] == "0–2"
-    assert varied.headings == ["", "memory", "preset", "method", "method_params.strength"]
-    assert varied.lines[1] == ["EWC strength=10.0", "uniform", "", "ewc", "1.0, 10.0"]
+    assert varied.headings == ["", "memory", "preset", "method", "settings"]
+    assert varied.lines[0][-1] == ""
+    assert varied.lines[1] == ["EWC strength=10.0", "uniform", "", "ewc", "method_params.strength = 1.0, 10.0"]
 
 
 def test_seeds_are_ranges() -> None:

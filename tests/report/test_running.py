@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
+from crystalrl.cli.pages import live_page
 from crystalrl.report.html import Page
 from crystalrl.report.running import running, running_table
-from crystalrl.report.study_page import write_report
+from crystalrl.report.study_page import NONE_FINISHED, write_report
 from crystalrl.study.partial import unfinished
 from tests.study.test_partial import interrupted
 
@@ -19,12 +20,16 @@ def test_an_unfinished_run_is_listed_and_drawn_with_its_tasks_and_scores_so_far(
     assert float(line[3]) == round(float(run.so_far("crystal").mean()), 3)
     assert line[4] == "5 s ago"
     made = Page()
-    assert "<h2>Running</h2>" in running(made, tmp_path)
+    assert ">Running</h2>" in running(made, tmp_path)
+    assert made.charts[0].options["own"]  # a legend: nothing else on this page names the colours
     frame = made.charts[0].frame()
     assert frame[frame["seed"] < 0]["y"].tolist() == [run.so_far("crystal").mean()]
     page = write_report([tmp_path], tmp_path / "report.html").read_text()
-    assert "<h2>Running</h2>" in page
-    assert "wanted results of a study, found none" in page
+    assert ">Running</h2>" in page
+    assert NONE_FINISHED in page
+    assert "found none" not in page
+    assert 'href="spec.toml"' in page
+    assert "href=" not in live_page([tmp_path], "/events")  # only the page itself is served
 
 
 def test_failures_are_told_and_escaped(tmp_path: Path) -> None:

@@ -4,15 +4,18 @@ import json
 import re
 import shutil
 from html import escape, unescape
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from crystalrl import results as stored
 from crystalrl.report import text
 from crystalrl.report.study_page import side_by_side, source, titles, write_report
+from crystalrl.report.terminal import print_results
 from crystalrl.study.analysis import load_results
 from crystalrl.study.store import TABLES, Store
 from crystalrl.study.table_files import packed, write_part
@@ -129,7 +132,7 @@ def test_results_without_the_memory_table_are_reported_without_its_numbers(folde
     shutil.rmtree(folder / "memory.parquet")
     page = written(folder)
     assert "phases" not in charts(page)
-    assert "phases and bytes are not recorded" in page
+    assert "phases and bytes are not known" in page
     (performance,) = [line for line in lines(page) if line[:1] == ["anchored"] and len(line) == 7 and "–" in line]
     assert performance[-3:] == ["–", "–", "3"]  # megabytes, AP per megabyte
 
@@ -170,13 +173,31 @@ def test_studies_that_hold_nothing_readable_still_have_a_page(tmp_path: Path) ->
     assert "wanted TOML" in written(broken)
 
 
-def test_a_row_whose_run_is_missing_is_left_out(folder: Path) -> None:
+def test_the_setup_is_that_of_all_rows(folder: Path) -> None:
+    assert "12,000 steps each. The memory holds 1,000 experiences." in written(folder)
     spec = folder / "spec.toml"
-    spec.write_text(spec.read_text() + '\n[rows.later]\nsuite = "nav-2"\nseeds = [0, 1, 2]\n')
-    assert set(charts(written(folder))["average"]["row"]) == {"anchored", "EWC strength=10.0"}
+    given = spec.read_text()
+    head, _, rest = given.partition("[rows.EWC]")
+    other = rest.replace("steps = 12000", "steps = 6000\ncapacity = 500")
+    spec.write_text(f"{head}[rows.EWC]{other}")
+    said = written(folder)
+    assert "6,000 to 12,000 steps each. The memory holds 500 to 1,000 experiences." in said
 
 
-def test_the_numbers_of_a_paper_stand_beside_ours(folder: Path) -> None:
+def test_rows_and_seeds_that_are_missing_are_named(folder: Path) -> None:
+    assert "without results yet" not in written(folder)
+    spec = folder / "spec.toml"
+    more = spec.read_text().replace("seeds = [0, 1, 2]", "seeds = [0, 1, 2, 3]", 1)
+    spec.write_text(more + '\n[rows.later]\nsuite = "nav-2"\nseeds = [0, 1, 2]\n')
+    page, console = written(folder), Console(width=200, record=True, file=StringIO())
+    assert set(charts(page)["average"]["row"]) == {"anchored", "EWC strength=10.0"}
+    print_results(load_results(folder), console)
+    for said in (page, console.export_text()):
+        assert "Rows of this study without results yet: later." in said
+        assert "Rows with fewer seeds than the study names: anchored 3 of 4." in said
+
+
+def test_the_numbers_of_a_paper_are_shown_next_to_ours(folder: Path) -> None:
     assert "The paper’s numbers and ours" not in written(folder)
     spec = folder / "spec.toml"
     spec.write_text(spec.read_text().replace("[rows.anchored]", "[paper.anchored]\nAP = 0.5\n\n[rows.anchored]"))

@@ -79,6 +79,15 @@ def test_with_few_seeds_the_headline_says_so_and_claims_nothing(folder: Path) ->
     assert text.headline(one).endswith("(+0.400, Welch’s test, Holm p –, 1 seed).")
 
 
+def test_few_seeds_are_named_also_without_another_method(folder: Path) -> None:
+    results = load_results(folder)
+    for rows in (results.rows[:1], (results.rows[0], replace(results.rows[0], name="other setting"))):
+        said = text.headline(replace(results, rows=rows))
+        assert said.endswith(f" With only 3 seeds, {text.UNDERCOVER}.")
+    one = with_seeds(replace(results, rows=results.rows[:1]), {"anchored": [0.9]})
+    assert text.headline(one).endswith(" With only 1 seed, how much scores vary between seeds is not known.")
+
+
 def other_rows(folder: Path) -> Results:
     """Three rows of one method and two others: the reference is the second best of the first method."""
     results, noise = load_results(folder), np.linspace(0, 0.3, 12)
@@ -95,7 +104,7 @@ def test_rows_of_one_method_count_as_one_in_the_headline(folder: Path) -> None:
     said = text.headline(results)
     assert "tuned scores 0.77" in said
     assert "Its lead over the best of another method, PER (0.65)" in said
-    settings = replace(results, rows=results.rows[:3])
+    settings = replace(results, rows=results.rows[:3])  # each with twelve seeds
     assert text.headline(settings).endswith("; weak scores 0.73. All rows are settings of one method.")
 
 

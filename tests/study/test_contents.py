@@ -29,7 +29,7 @@ class Halves:
         return {"q": torch.cat([first, first / 2], -1)}
 
 
-def test_at_most_so_many_experiences_evenly_spaced_and_the_same_each_time() -> None:
+def test_a_limited_number_of_experiences_evenly_spaced_and_the_same_each_time() -> None:
     (group,) = plan({"row": RunSpec("nav-2", steps=80)})
     memory = filled(CrystalMemory, 2 * INSPECTED)
     (first,), (second,) = (list(contents(memory, Halves(), group, 1)) for _ in range(2))  # type: ignore[arg-type]

@@ -1,5 +1,7 @@
 """What can be known about the inside of memories."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,9 +9,12 @@ import pytest
 import torch
 
 from crystalrl import CrystalMemory, CrystalParams, Transition, UniformMemory
-from crystalrl.study.inspection import frames, inspect_memory, inspect_run, of_lane
-from crystalrl.study.store import read
-from tests.inspected_run import write_run
+from crystalrl.study.definition import Table
+from crystalrl.study.execution import execute
+from crystalrl.study.inspection import NOT_STORED, frames, inspect_memory, inspect_run, of_lane
+from crystalrl.study.plan import plan
+from crystalrl.study.store import Store, read
+from tests.inspected_run import ROWS, write_run
 from tests.made_up_results import write_results
 from tests.study.test_partial import interrupted
 
@@ -50,6 +55,25 @@ def test_an_unfinished_run_is_shown_as_of_its_last_checkpoint(tmp_path: Path) ->
     assert one.memory["step"].max() == 480
     assert one.contents is not None
     assert set(one.contents["step"].tolist()) == {480}
+
+
+@pytest.mark.parametrize(("seeds", "lanes", "first"), [((0, 1), 1, 0), ((3, 1), 0, 3)])
+def test_all_that_is_shown_is_of_one_learner(seeds: tuple[int, ...], lanes: int, first: int, tmp_path: Path) -> None:
+    """Learners that are trained apart each record details, and the first need not have the smallest seed."""
+    table = Table("Tiny", {"crystal": replace(ROWS["crystal"], seeds=seeds, lanes=lanes)})
+    for _ in execute(plan(table.runs()), Store(tmp_path / "out", table.to_toml())):
+        pass
+    (one,), problems = inspect_run(tmp_path / "out")
+    assert (one.name, problems) == (f"crystal, seed {first}", [])
+    for found in (one.memory, one.histograms, one.followed, one.contents):
+        assert found is not None
+        assert set(found["seed"].tolist()) == {first}
+
+
+def test_results_without_the_memory_table_say_so_once(tmp_path: Path) -> None:
+    folder = write_results(tmp_path / "out")
+    shutil.rmtree(folder / "memory.parquet")
+    assert inspect_run(folder) == ([], [f"{folder}: {NOT_STORED}"])
 
 
 def test_older_results_have_no_single_experiences(tmp_path: Path) -> None:

@@ -239,6 +239,18 @@ def test_rewards_are_scaled_for_learning_and_not_for_scores() -> None:
     assert torch.equal(learners[100.0].score_all(), learners[1.0].score_all())
 
 
+@pytest.mark.parametrize("agent", ["dqn", "sac", "td3"])
+@pytest.mark.parametrize("memory", ["crystal", "reservoir"])
+def test_with_pop_art_the_unit_of_rewards_changes_nothing(memory: str, agent: str) -> None:
+    """A power of two, so that floats represent multiples exactly: the learner stays the same bit for bit."""
+    suite = "nav-2-redefined" if agent == "dqn" else "reach-2-redefined"
+    more = {"agent": agent, "memory": memory, **SMALL, "agent_params": {"width": 16, "pop_art": True}}
+    states = [
+        _final_state(plan({"row": RunSpec(suite, reward_scale=factor, **more)})[0]) for factor in (1.0, 2.0**-7, 2.0**7)
+    ]
+    assert all(torch.equal(state, states[0]) for state in states)
+
+
 def test_updates_during_a_step_of_environments_do_not_see_its_transitions() -> None:
     (group,) = plan({"row": RunSpec("cartpole", warmup=0, **SMALL)})
     trainer = Trainer(group, torch.device("cpu"))

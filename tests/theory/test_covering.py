@@ -41,5 +41,5 @@ def test_the_error_bound_covers_a_value_function_learned_from_nearest_neighbours
 
 
 def test_a_query_of_the_wrong_shape_is_refused() -> None:
-    with pytest.raises(ValueError, match="one distance per probe"):
+    with pytest.raises(ValueError, match="nearest: wanted one distance per probe"):
         covering(np.zeros((4, 2)), lambda x: np.zeros((4, 1)))

@@ -47,5 +47,5 @@ def test_without_noise_forgetting_is_a_step() -> None:
 
 
 def test_a_start_below_the_threshold_is_refused() -> None:
-    with pytest.raises(ValueError, match="c0 must exceed tau"):
+    with pytest.raises(ValueError, match=r"c0: wanted a start above tau, got 0\.3 for tau = 0\.7"):
         contradicted(0.5).forgetting(10.0, 0.7, 0.3)

@@ -1,4 +1,4 @@
-"""No warning, overflow or NaN for valid input; clear errors for the rest. Warnings are errors in this suite."""
+"""No warning, overflow or NaN for valid input; clear errors for invalid input. Warnings are errors in this suite."""
 
 from __future__ import annotations
 
@@ -92,6 +92,18 @@ def test_invalid_arguments_are_refused_with_the_valid_range() -> None:
         law.occupancy(0.7, 0.3)
 
 
+def test_what_has_no_answer_is_refused_in_the_form_of_all_errors() -> None:
+    still, restless = Crystallization(utility=0.0, interference=0.0), Fluctuation(0.2, 0.2)
+    with pytest.raises(ValueError, match="times: wanted increasing ones, got 2 after 3"):
+        Crystallization().evolve([3.0, 2.0], 0.5)
+    with pytest.raises(ValueError, match="gain, loss: wanted one above 0 for stationary moments"):
+        still.independent_moments(restless)
+    with pytest.raises(ValueError, match=r"dt: wanted a step that contracts \(E\[R²\] < 1\), got 60 with"):
+        Crystallization().independent_moments(restless, 60.0)
+    with pytest.raises(ValueError, match=r"c0: wanted a number in \[0, 1\], .* got none"):
+        still.stationary()
+
+
 def test_constants_can_come_from_any_object_that_has_them() -> None:
     params = SimpleNamespace(alpha=0.1, beta=0.02, sigma=0.01, leak=0.001, tau_L=0.25, tau_C=0.65)
     law = Crystallization.of(params, utility=0.4, interference=0.2)
@@ -108,7 +120,7 @@ def test_the_law_of_a_memory_that_melts() -> None:
 
 def test_per_lane_values_are_refused() -> None:
     params = SimpleNamespace(alpha=np.array([[0.1], [0.2]]), beta=0.02, sigma=0.01, leak=0.0)
-    with pytest.raises(TypeError, match="alpha holds one value per lane"):
+    with pytest.raises(TypeError, match=r"alpha: wanted one number.*got one value per lane"):
         Crystallization.of(params)
 
 

@@ -127,6 +127,7 @@ class DQN(ValueAgent):
     def update(self, batch: Batch, method: Hooks | None = None) -> Update:
         """One gradient step per lane; every `target_every` of them, one step of the target network."""
         if self.scale is not None:
+            self.scale.start(batch.reward, batch.context)
             self.scale.observe(self.td_target(batch), batch.context, self.network, (self.theta, self.target))
         return super().update(batch, method)
 

@@ -40,9 +40,9 @@ class NECParams(AgentParams):
     width: int = 128
     depth: int = 2
     learning_rate: PerLane = 1e-3
-    """Of Adam for the network, and of plain gradient descent for keys and values."""
+    """Learning rate of Adam for the network, and of plain gradient descent for keys and values."""
     n_step: int = 10
-    """100 in Pritzel et al. 2017, for games of thousands of steps."""
+    """Number of rewards before bootstrapping; 100 in Pritzel et al. 2017, for games of thousands of steps."""
     key: int = 32
     """Length of a key."""
     entries: int = 1000

@@ -41,8 +41,8 @@ class LaneNetwork:
     normalised before ReLU (without a learnt scale: the next layer has one). With `noisy` every linear layer also has
     noise scales, stored after all weights in theta; called without noise, it is the plain network. With several
     `columns`, hidden units form as many groups, and every layer after the first hidden one also reads an adapter:
-    U·ReLU(α·V·x), with a scale α for each group (Rusu et al. 2016), stored last in theta; which weights are 0 is up to
-    who trains the network.
+    U·ReLU(α·V·x), with a scale α for each group (Rusu et al. 2016), stored last in theta; which weights are 0 is
+    decided by the method that trains the network.
 
     Invariant: `split(theta)` gives one (weight [L, in, out], bias [L, 1, out]) per layer, as views of theta.
     """

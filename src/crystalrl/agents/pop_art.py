@@ -17,18 +17,23 @@ from crystalrl.types import Anchor
 RATE = 3e-4
 """Smallest step of the running statistics; the first steps of a task are plain means."""
 SMALLEST = 1e-2
-"""Lower bound of σ."""
+"""Lower bound of σ, relative to the root mean square of the targets."""
+POSITIVE = 1e-8
+"""Lower bound of σ in the unit of rewards, so that targets that are all 0 divide nothing by 0."""
 
 
 class PopArt:
-    """Statistics of L lanes and T tasks. Invariant: `observe` changes no value Q of the given networks."""
+    """Statistics of L lanes and T tasks. Invariant: `observe` changes no value Q of the given networks.
+
+    A task starts with its first reward that is not 0; until then its values are those of the network.
+    """
 
     def __init__(self, lanes: int, tasks: int, device: torch.device) -> None:
         self.mean = torch.zeros(lanes, tasks, dtype=torch.float64, device=device)
         self.square = torch.ones_like(self.mean)
         """Running mean of the squared targets."""
         self.seen = torch.zeros(lanes, tasks, dtype=torch.int64, device=device)
-        """Batches with targets of the task."""
+        """Batches of the task since it started, counted from 1; 0: it has not started."""
 
     def tensors(self) -> dict[str, Tensor]:
         """Live tensors that make up the state."""
@@ -37,7 +42,8 @@ class PopArt:
     @property
     def sigma(self) -> Tensor:
         """σ, float64[L, T]."""
-        return (self.square - self.mean.square()).clamp_min(SMALLEST**2).sqrt()
+        variance = torch.maximum(self.square - self.mean.square(), SMALLEST**2 * self.square)
+        return variance.sqrt().clamp_min(POSITIVE)
 
     def unit(self, samples: Tensor, context: Tensor | None) -> Tensor:
         """σ float32[L, B] of the task of each sample [L, B, …]."""
@@ -49,21 +55,40 @@ class PopArt:
         return normalised * self.unit(normalised, context).unsqueeze(-1) + mean.unsqueeze(-1)
 
     @torch.no_grad()
+    def start(self, reward: Tensor, context: Tensor | None) -> None:
+        """Start tasks of which rewards [L, B] other than 0 are seen: σ is their root mean square.
+
+        A new network's outputs mean nothing yet. In this unit they are as large as rewards, whatever the rewards' unit.
+        """
+        own = _one_hot(reward, context, self.mean.shape[1])
+        size = (own * reward.double().square().unsqueeze(-1)).sum(1) / own.sum(1).clamp_min(1)
+        starts = (self.seen == 0) & (size > 0)
+        self.square.copy_(torch.where(starts, size, self.square))
+        self.seen += starts
+
+    @torch.no_grad()
     def observe(
         self, target: Tensor, context: Tensor | None, network: LaneNetwork, thetas: tuple[Tensor, Tensor]
     ) -> None:
-        """Update the statistics with targets [L, B], and the last layers of networks [L, P] or, for twins, [2L, P]."""
+        """Update the statistics of tasks that have started with targets [L, B], and the last layers of networks [L, P]
+        or, for twins, [2L, P].
+        """
         before_mean, before = self.mean.clone(), self.sigma
-        own = torch.nn.functional.one_hot(_tasks(target, context), self.mean.shape[1]).to(torch.float64)
+        own = _one_hot(target, context, self.mean.shape[1])
         count = own.sum(1)
-        here = count > 0
-        self.seen += here
+        here = (count > 0) & (self.seen > 0)
         rate = (1.0 / self.seen.clamp_min(1).double()).clamp_min(RATE) * here
+        self.seen += here
         for running, seen in ((self.mean, target.double()), (self.square, target.double().square())):
             running.lerp_((own * seen.unsqueeze(-1)).sum(1) / count.clamp_min(1), rate)
         factor, shift = before / self.sigma, (before_mean - self.mean) / self.sigma
         for theta in thetas:
             _rescale(network, theta.detach(), factor.to(torch.float32), shift.to(torch.float32))
+
+
+def _one_hot(samples: Tensor, context: Tensor | None, tasks: int) -> Tensor:
+    """The task of each sample [L, B] as float64[L, B, T]."""
+    return torch.nn.functional.one_hot(_tasks(samples, context), tasks).to(torch.float64)
 
 
 def _tasks(samples: Tensor, context: Tensor | None) -> Tensor:

@@ -144,6 +144,7 @@ class SAC(Agent):
     def update(self, batch: Batch, method: Hooks | None = None) -> Update:
         """One gradient step of policy, critics and temperature per lane, then one of the target critics."""
         if self.scale is not None:
+            self.scale.start(batch.reward, batch.context)
             target = self.td_target(batch, self._fixed_noise(require_tensor(batch.obs)))
             self.scale.observe(target, batch.context, self.twins.network, (self.critics, self.target))
         loss, td_error = self.loss(batch, method)

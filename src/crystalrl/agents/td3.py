@@ -139,6 +139,7 @@ class TD3(Agent):
     def update(self, batch: Batch, method: Hooks | None = None) -> Update:
         """One gradient step of the critics per lane; every `delay` of them, one of policy and target networks."""
         if self.scale is not None:
+            self.scale.start(batch.reward, batch.context)
             target = self.td_target(batch, self._fixed_noise(require_tensor(batch.obs)))
             self.scale.observe(target, batch.context, self.twins.network, (self.critics, self.critics_target))
         loss, td_error = self.loss(batch, method)

@@ -50,7 +50,7 @@ class Backend:
     adam: Callable[..., None] | None = None
     """`triton_adam.step`."""
     entry: Callable[..., Entry] = _ENTRY
-    """Makes a ledger's `Entry`, on the host: `CpuEntry` but for its loops."""
+    """Makes a ledger's `Entry`, on the host: `CpuEntry` with this backend's loops."""
     store: Callable[..., None] = numpy_writes.store_rows
     """`Writes.store_rows` of NumPy arrays."""
     finite: Callable[[NDArray[Any]], bool] = numpy_writes.finite

@@ -25,8 +25,8 @@ def jit(function: Callable[..., Any], fastmath: bool = False) -> Any:
 
 
 def bound(function: Any, *examples: Any) -> Callable[..., Any]:
-    """A compiled function for arguments of the types of the examples only; they are not looked at when it is called,
-    which takes longer than to start it."""
+    """A compiled function for arguments of the types of the examples only. It does not check types when it is called,
+    which would take longer than the call itself."""
     code: Callable[..., Any] = function.compile(tuple(map(numba.typeof, examples)))
     return code
 

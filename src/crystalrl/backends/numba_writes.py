@@ -77,7 +77,7 @@ def commit(tree: Any, rule: Any, columns: Any, slot: Any, c: Any, n_step: int) -
     """Register new experiences with crystallization c f32[L, 1 or M] in slots i64[L, M]: columns, counts, weights,
     labels, sums, generations; a negative slot is skipped, and no slot occurs twice."""
     label, generation, weighting, epsilon, highest = tree[1], tree[3], rule[2], rule[3], rule[5]
-    floats, small, birth, updated, env, clock, number, filled, thresholds = columns  # passing them on costs time
+    floats, small, birth, updated, env, clock, number, filled, thresholds = columns  # helpers would cost time
     mark, weight = np.zeros(slot.shape, np.uint8), np.empty(slot.shape, np.float32)
     for lane in range(slot.shape[0]):
         _expect(floats, small, birth, updated, lane, slot[lane])
@@ -108,12 +108,12 @@ structs: Any = structref
 
 @structs.register
 class _HeldType(types.StructRef):
-    """What compiled code knows of `Held`."""
+    """The type of `Held` in compiled code."""
 
 
 class Held(structref.StructRefProxy):
-    """The arrays of a ledger, given to compiled code once: taking twenty of them out of Python objects at each call
-    costs more than a few experiences.
+    """The arrays of a ledger, given to compiled code once: unpacking twenty of them from Python objects at each call
+    takes longer than storing a few experiences.
     """
 
 

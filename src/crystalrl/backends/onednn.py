@@ -13,14 +13,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 SMALLEST = 1 << 22
-"""Multiplications in one lane from which a product pays for the call: measured with 1, 2 and 16 lanes."""
+"""Multiplications in one lane above which oneDNN is worth its call: measured with 1, 2 and 16 lanes."""
 
 _product: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None) if torch.backends.mkldnn.is_available() else None
 
 
 def pays(x: Tensor, weight: Tensor) -> bool:
-    """Whether `linear` is there and faster than torch for x [L, B, in] and weight [L, in, out]. Decided for one lane,
-    whatever their number."""
+    """Whether `linear` is available and faster than torch for x [L, B, in] and weight [L, in, out]. Decided for one
+    lane, whatever the number of lanes."""
     if _product is None or x.device.type != "cpu" or not x.dtype == weight.dtype == torch.float32:
         return False
     return x.shape[1] * weight.shape[1] * weight.shape[2] >= SMALLEST

@@ -197,7 +197,8 @@ class Writes(Protocol):
     def strength(
         self, c: Tensor, flags: Tensor, slots: Tensor, kappa: Tensor, exponent: Tensor, evaluated: int
     ) -> Tensor:
-        """κ·c^p float32[L, B] of slots int64[L, B], 0 where the flag is missing; c and flags [L, N], of one stride."""
+        """κ·c^p float32[L, B] of slots int64[L, B], 0 where the flag is missing; c and flags [L, N], with the same
+        stride."""
 
     def take(self, values: Tensor, slots: Tensor) -> Tensor:
         """The values [L, B, …] of slots int64[L, B]; values [L, N, …]."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from crystalrl._version import __version__
-from crystalrl.cli.errors import end
+from crystalrl.cli.errors import end, interrupts_end_at_once
 from crystalrl.packages import require
 
 NEEDS = ("matplotlib", "rich", "scipy", "statsmodels", "tyro")
@@ -34,20 +34,25 @@ def _run(words: Sequence[str]) -> None:
     if list(words) == ["--version"]:
         print(f"crystalrl {__version__}")
         return
+    with interrupts_end_at_once():
+        run = _command(words)
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # tasks may name a module of the user's, next to their file
+    run(words)
+
+
+def _command(words: Sequence[str]) -> Callable[[Sequence[str]], None]:
+    """What runs the words; its modules are imported."""
     if list(words) == ["doctor"]:  # needs only the base packages
         from crystalrl.cli.doctor import show_doctor
 
-        show_doctor()
-        return
+        return lambda _: show_doctor()
     if words[:1] == ["theory"]:
-        require("crystalrl theory", *THEORY_NEEDS, extra="theory")
+        require("theory", *THEORY_NEEDS, extra="theory")
         from crystalrl.cli import theory
 
-        theory.run_command(words[1:])
-        return
+        return lambda words: theory.run_command(words[1:])
     require("command line", *NEEDS, extra="study")
     from crystalrl.cli.commands import run_command
 
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # tasks may name a module of the user's, next to their file
-    run_command(words)
+    return run_command

@@ -82,12 +82,11 @@ class Resume:
 
 @dataclass(frozen=True)
 class Tune:
-    """Tune the rows of a .toml file or of a study with Optuna, with equal numbers of trials, on seeds that are never
-    reported.
+    """Tune the rows of a .toml file or of a built-in study with Optuna, with equal numbers of trials, on seeds that are
+    never reported.
     """
 
     file: tyro.conf.Positional[Path]
-    """A .toml file with a single search, or a built-in study."""
     tables: str = ""
     """Tables of a study to tune, separated by commas; empty: all that have a search."""
     out: Path = Path("")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 INVALID, FAILED, INTERRUPTED = 2, 1, 130
 """Exit statuses: invalid input, a run that failed, Ctrl-C."""
@@ -39,3 +43,22 @@ def _ending(error: BaseException) -> tuple[str, int]:
     if isinstance(error, (ValueError, OSError, ModuleNotFoundError)):
         return str(error), INVALID
     return f"{type(error).__name__}: {error} (--debug shows where)", FAILED
+
+
+@contextmanager
+def interrupts_end_at_once() -> Iterator[None]:
+    """Here Ctrl-C ends the process. For imports: a package whose import is interrupted may go on, or fail elsewhere."""
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not usual or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, _end_at_once)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end_at_once(*_: object) -> None:
+    os.write(2, b"crystalrl: interrupted\n")
+    os._exit(INTERRUPTED)

@@ -36,8 +36,18 @@ def inspect_command(path: Path, console: Console, wanted: Wanted, row: str, lane
 def _found(path: Path, row: str, lane: int) -> tuple[list[Inspected], list[str]]:
     if not path.is_dir():
         return [inspect_memory(path, lane)], []
-    every = [inspect_run(folder, row) for folder in result_folders(path)]
-    return [one for found, _ in every for one in found], [problem for _, problems in every for problem in problems]
+    every, refused = [], list[str]()
+    for folder in (folders := result_folders(path)):
+        try:
+            every.append(inspect_run(folder, row))
+        except (ValueError, OSError) as error:
+            if len(folders) == 1:
+                raise
+            refused.append(str(error) if str(folder) in str(error) else f"{folder}: {error}")
+    if not every:
+        raise ValueError("; ".join(refused))
+    problems = [problem for _, problems in every for problem in problems]
+    return [one for found, _ in every for one in found], [*problems, *refused]
 
 
 def live_inspection(path: Path, row: str, lane: int, address: str) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+
+from crystalrl.report.html import Page, messages
 
 HOST = "127.0.0.1"
 """No other machine can connect."""
@@ -21,7 +24,8 @@ Render = Callable[[str], str]
 
 
 def serve(render: Render, folders: Sequence[Path], console: Console) -> None:
-    """Serve a page until Ctrl-C."""
+    """Serve a page until Ctrl-C. What cannot be shown at the start is an error; later, the page says so and goes on."""
+    render(EVENTS)
     with server(render, folders) as made:
         console.print(f"Live page: http://{HOST}:{made.server_port}/ (Ctrl-C ends it)", highlight=False)
         made.serve_forever()
@@ -45,11 +49,20 @@ class Handler(BaseHTTPRequestHandler):
         if not local(self.headers.get("Host", "")):
             self.send_error(403)
         elif self.path == "/":
-            self._answer(self.render(EVENTS).encode())
+            self._answer(self._page().encode())
         elif self.path == EVENTS:
             self._tell()
         else:
             self.send_error(404)
+
+    def _page(self) -> str:
+        try:
+            return self.render(EVENTS)
+        except (
+            ValueError,
+            OSError,
+        ) as error:  # such as a folder that was removed, or a file that is just being written
+            return Page().document("live page", [messages([str(error)])], EVENTS)
 
     def _answer(self, content: bytes) -> None:
         self.send_response(200)
@@ -57,7 +70,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
-        self.wfile.write(content)
+        with suppress(OSError):  # the page was closed
+            self.wfile.write(content)
 
     def _tell(self) -> None:
         self.send_response(200)
@@ -71,7 +85,7 @@ class Handler(BaseHTTPRequestHandler):
             return  # the page was closed
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Nothing: requests are of no interest."""
+        """Log nothing."""
 
 
 def local(host: str) -> bool:

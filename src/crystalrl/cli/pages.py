@@ -86,7 +86,7 @@ def together(folders: Sequence[Path]) -> Path:
 
 
 def _shown(folder: Path, console: Console) -> Source:
-    """What can be read of a folder; its tables are printed, and what is wrong with it."""
+    """What can be read from a folder; prints its tables, and what is wrong with it."""
     with suppress(ValueError, OSError):  # the page says which part cannot be read
         as_parquet(folder)
     found = source(folder)

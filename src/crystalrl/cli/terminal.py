@@ -24,7 +24,8 @@ WEEK = 168
 
 
 def show_forecast(tables: Mapping[Path, Table], device: str, console: Console, measure: bool = False) -> None:
-    """Print the cost of every run that is not stored yet, from stored speeds or, if it must be, measured ones."""
+    """Print the cost of every run that is not stored yet, from stored speeds or, where there are none, measured
+    ones."""
     check_device(device)
     prepare(device)
     planned = tracked(list(tables.items()), "Planning", console)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Any, Protocol
 
 import torch
@@ -29,18 +28,6 @@ class Crystallizing(Protocol):
     def experiences(self, phase: str | None = None) -> dict[str, Any]: ...
     def restart_clock(self) -> None: ...
     def consolidate(self, evaluate: Evaluate) -> Consolidation: ...
-
-
-def require(package: str, extra: str) -> None:
-    """Raise ImportError, naming the command that installs it, if a package is missing."""
-    try:
-        found = find_spec(package) is not None
-    except ValueError:  # sys.modules holds something that is not a module
-        found = False
-    if not found:
-        raise ImportError(
-            f"crystalrl.integrations.{extra}: wanted {package}, got none: pip install 'crystalrl[{extra}]'"
-        )
 
 
 def consolidate(memory: Crystallizing, evaluate: Evaluate) -> Consolidation:

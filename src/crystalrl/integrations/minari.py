@@ -19,14 +19,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crystalrl.integrations._common import Crystallizing, require
+from crystalrl.integrations._common import Crystallizing
 from crystalrl.memory import CrystalMemory
 from crystalrl.memory.storage.spec import from_spaces
+from crystalrl.packages import require
 from crystalrl.params import CrystalParams
 from crystalrl.params_checks import floats
 from crystalrl.types import Transition
 
-require("minari", "minari")
+require("crystalrl.integrations.minari", "minari", extra="minari")
 
 import minari  # noqa: E402
 from minari.data_collector import EpisodeBuffer  # noqa: E402

@@ -43,8 +43,8 @@ class ReplayMemory(StoredMemory, complete=False):
     """
 
     codes_frames: ClassVar[bool] = False
-    """Whether frames that are stored once are also coded: where experiences outlive those before and after them, which
-    share their frames."""
+    """Whether the frames of stacked observations are also compressed: useful where experiences outlive the steps before
+    and after them, with which they share frames."""
     params: object = None
     ledger: Ledger
     """Decides which slots are written."""
@@ -118,7 +118,7 @@ class ReplayMemory(StoredMemory, complete=False):
         return self._add(transition, valid)
 
     def _add(self, transition: Transition, valid: ArrayLike | None, c: Tensor | None = None) -> Tensor:
-        """`add`; c: see `Ledger.commit`."""
+        """Implements `add`; c: see `Ledger.commit`."""
         self._make_room()
         rows = self.packer.pack(transition)
         if not self._direct or valid is not None or c is not None:
@@ -204,7 +204,7 @@ class ReplayMemory(StoredMemory, complete=False):
         """Report TD errors (signed or absolute) [L, B] or [B] of a drawn batch, or of slots given as integers.
 
         Entries of a batch whose slot was rewritten or emptied since the draw are skipped, however many batches are
-        outstanding. Plain slots stand for what they hold now, and must hold an experience.
+        outstanding. Slots given as integers must hold an experience, and mean the one they hold now.
         """
         slots, error, ticket = checked_update(self.spec, self.device, drawn, td_error)
         plain = ticket is None and (self.sampler.learns or not isinstance(drawn, Batch))

@@ -1,4 +1,4 @@
-"""Detects calls of one memory from two threads at the same time, at the cost of a function call."""
+"""Detects overlapping calls of one memory from two threads, at the cost of a function call."""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ class Ledger(Protocol):
     @property
     def nbytes(self) -> int: ...
     def allocate(self, valid: Tensor) -> Tensor:
-        """Slots int64[L, M] for new experiences, in order; −1 where valid bool[L, M] is False or it is not kept.
+        """Slots int64[L, M] for new experiences, in order; −1 where valid bool[L, M] is False or the experience is not
+        kept.
 
         Raises, with nothing changed, if there are fewer than M. While a CUDA graph is recorded, `reserve` does that.
         """

@@ -131,7 +131,7 @@ class PrioritizedMemory(ReplayMemory):
         **storage: Unpack[StorageOptions],
     ) -> None:
         params = PrioritizedParams(alpha, beta, is_steps, epsilon)
-        super().__init__(StorageSpec(capacity, **storage))
+        super().__init__(StorageSpec.of(type(self), capacity, storage))
         self.params = params
         self.ledger = PrioritizedLedger(self.lanes, self.capacity, self.streams, params)
         self.sampler = self.ledger.sampler()

@@ -72,7 +72,7 @@ class ReservoirLedger(CountedLedger):
         return slots if valid.shape[1] <= longest else self._last_of_each(slots)
 
     def _last_of_each(self, slots: Tensor) -> Tensor:
-        """slots [L, M], with −1 where the same slot follows later: what two writes of one slot store is undefined."""
+        """slots [L, M], with −1 where the same slot follows later: the result of writing a slot twice is undefined."""
         order = torch.arange(slots.shape[1], device=slots.device).expand_as(slots)
         at = torch.where(slots < 0, self.slots, slots)
         last = torch.zeros(self.lanes, self.slots + 1, dtype=torch.int64, device=slots.device)
@@ -160,7 +160,7 @@ class ReservoirLedger(CountedLedger):
 
 @dataclass(frozen=True)
 class ReservoirSampler(UniformSampler):
-    """Part of each batch comes from the recent experiences, the rest from the reservoir; all of one part are equally
+    """Part of each batch comes from the recent experiences, the rest from the reservoir; within a part, all are equally
     likely.
     """
 
@@ -201,7 +201,7 @@ class ReservoirMemory(ReplayMemory):
         **storage: Unpack[StorageOptions],
     ) -> None:
         params = ReservoirParams(recent, recent_batch)
-        super().__init__(StorageSpec(capacity, **storage))
+        super().__init__(StorageSpec.of(type(self), capacity, storage))
         self.params = params
         self.ledger = ReservoirLedger(self.lanes, self.capacity, self.streams, params)
         self.sampler = self.ledger.sampler()

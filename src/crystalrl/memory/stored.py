@@ -23,7 +23,7 @@ from crystalrl.memory.storage.spec import StorageSpec, storage_to_json
 from crystalrl.random import Streams
 
 UNBUILDABLE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, MemoryError, RuntimeError)
-"""Raised by a constructor that is given odd parameters."""
+"""Raised by a constructor that is given invalid parameters."""
 
 
 class StoredMemory(ABC):
@@ -147,7 +147,7 @@ class StoredMemory(ABC):
 
 def restored(header: Mapping[str, Any], state: Named, device: str | torch.device) -> StoredMemory:
     """The memory that a header and a state describe, or CheckpointError. The two are compared before it is built."""
-    torch.empty(0, device=device)  # an unknown device is no error of the file
+    torch.empty(0, device=device)  # an unknown device is not an error in the file
     known = understand(header, state)
     if known.kind not in StoredMemory.kinds:
         raise CheckpointError(f"kind: wanted one of {sorted(StoredMemory.kinds)}, got {short(known.kind)}")

@@ -15,6 +15,6 @@ class UniformMemory(ReplayMemory):
     ledger: RingLedger
 
     def __init__(self, capacity: int, **storage: Unpack[StorageOptions]) -> None:
-        super().__init__(StorageSpec(capacity, **storage))
+        super().__init__(StorageSpec.of(type(self), capacity, storage))
         self.ledger = RingLedger(self.lanes, self.capacity, self.streams)
         self.sampler = self.ledger.sampler()

@@ -1,4 +1,4 @@
-"""Batches put together from others."""
+"""Batches combined from others."""
 
 from __future__ import annotations
 

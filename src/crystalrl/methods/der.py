@@ -1,9 +1,9 @@
-"""Dark experience replay (Buzzega et al. 2020): the buffer is replayed through the outputs recorded at storing.
+"""Dark experience replay (Buzzega et al. 2020): old experiences are replayed through recorded outputs.
 
 Loss = mean over the stream of the TD loss + α · mean over the buffer of (y − recorded y)², where the stream are the
-newest experiences in a batch and the buffer the older ones. Both means are over the whole batch, so a half each counts
-half; the second is also over the numbers in y, as in the authors' library. Between Gaussian policies the distance is a
-KL divergence.
+newest experiences in a batch and the buffer the older ones. Both means are over the whole batch, so where each is half
+of the batch, each counts half; the second is also over the numbers in y, as in the authors' library. Between Gaussian
+policies the distance is a KL divergence.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Memory-aware synapses (Aljundi et al. 2018): parameters matter as far as the outputs depend on them.
 
-Importance: mean over states of |∂‖y‖²/∂θ|, summed over tasks. It needs no labels, hence no rewards or TD targets.
+Importance: mean over states of |∂‖y‖²/∂θ|, summed over tasks. It needs no labels, so no rewards or TD targets.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class RECALLParams(ClonExParams):
 
 
 class RECALL(ClonEx):
-    """What ClonEx does, in replay of all tasks with normalised targets."""
+    """ClonEx, with replay of all tasks and normalised targets."""
 
     def __init__(self, setup: Setup, params: RECALLParams) -> None:
         agent = setup.agent

@@ -19,7 +19,8 @@ LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"$<$", ">": r"$>$", "–": "--", "−": "$-$", "’": "'",
     "Δ": r"$\Delta$", "µ": r"$\mu$", "κ": r"$\kappa$", "ε": r"$\varepsilon$", "→": r"$\to$", "◂": r"$\triangleleft$",
-    "·": r"$\cdot$", "γ": r"$\gamma$",
+    "·": r"$\cdot$", "γ": r"$\gamma$", "α": r"$\alpha$", "β": r"$\beta$", "δ": r"$\delta$", "λ": r"$\lambda$",
+    "μ": r"$\mu$", "σ": r"$\sigma$", "τ": r"$\tau$", "×": r"$\times$", "≤": r"$\le$", "≥": r"$\ge$",
 }  # fmt: skip
 
 
@@ -106,12 +107,12 @@ def _csv_tables(named: dict[str, Grid], out: Path) -> list[Path]:
 
 def _document(results: Results, folder: Path, tex: bool) -> str:
     title = results.table.title or str(results.table.suite)
-    named = tables(results, folder)
+    named, said = tables(results, folder), [text.headline(results), *origin.incomplete(results)]
     if not tex:
-        parts = [f"# {title}\n", text.headline(results) + "\n"]
+        parts = [f"# {title}\n", *(f"{sentence}\n" for sentence in said)]
         parts += [f"## {name}\n\n{grid.markdown()}" for name, grid in named.items()]
         return "\n".join([*parts, "## Cite\n", f"```bibtex\n{origin.bibtex(origin.versions(folder))}```\n"])
-    head = f"% {title}: needs \\usepackage{{booktabs}}\n% {text.headline(results)}\n"
+    head = f"% {title}: needs \\usepackage{{booktabs}}\n" + "".join(f"% {sentence}\n" for sentence in said)
     return head + "\n".join(f"% {name}\n{latex(grid)}" for name, grid in named.items())
 
 

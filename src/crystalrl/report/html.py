@@ -17,7 +17,14 @@ class Page:
 
     def __init__(self) -> None:
         self.charts: list[Chart] = []
+        self.parts: list[str] = []
+        """Headings of its parts."""
         self._tables = 0
+
+    def heading(self, title: str) -> str:
+        """The heading of a part."""
+        self.parts.append(title)
+        return f'<h2 id="part-{len(self.parts) - 1}">{escape(title)}</h2>'
 
     def figure(self, chart: Chart) -> str:
         """A chart with its title and what it shows; nothing if it has no data."""
@@ -86,10 +93,17 @@ def messages(texts: Iterable[str]) -> str:
     return "".join(f'<p class="message">{escape(text)}</p>' for text in texts)
 
 
+def contents(kind: str, names: Sequence[str], first: int = 0) -> str:
+    """Links to parts, studies or charts of a page, whose numbers begin at `first`."""
+    links = (f'<a href="#{kind}-{number}">{escape(name)}</a>' for number, name in enumerate(names, first))
+    return f'<nav aria-label="contents">{"".join(links)}</nav>'
+
+
 def row_switches(names: Sequence[str]) -> str:
     """A box for every row, which shows and hides it in all tables and charts of its study."""
     boxes = "".join(
-        f'<label style="color:var(--r{place % 10})"><input type="checkbox" checked data-row="{escape(name)}"><i></i>'
+        f'<label style="color:var(--r{place % 10})"><input type="checkbox" checked data-row="{escape(name)}">'
+        f'<i class="dash-{min(place // 10, 2)}"></i>'
         f'<span style="color:var(--fg)">{escape(name)}</span></label>'
         for place, name in enumerate(names)
     )

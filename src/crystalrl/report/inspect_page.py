@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 import numpy as np
 
+from crystalrl.params import CrystalParams
 from crystalrl.report import covering, maps, memory_charts, trajectories
 from crystalrl.report.chart import Chart, escape
-from crystalrl.report.html import Page, definitions, messages
+from crystalrl.report.html import Page, contents, definitions, messages
 from crystalrl.report.text import Grid
 from crystalrl.study.inspection import Inspected
 
 SECTIONS = 6
 """Memories on a page; further ones can be shown with --row."""
-LATER = (
-    "Single experiences were not recorded in these results: distributions of c, trajectories, residents of crystal, "
-    "anchor errors and maps are missing. Results of this version record them."
-)
+LATER = {
+    "histograms": "distributions of c",
+    "followed": "parts of the utility, anchor errors, trajectories and times to crystallize",
+    "contents": "where the crystals come from, their age, reward and return, maps and covering",
+}
+"""What a page lacks if a table is missing."""
 
 TIMES, COVERING = "How long it takes to crystallize", "How well the crystals cover the stored states"
 WORDS = {
@@ -68,15 +72,30 @@ def tables(one: Inspected) -> dict[str, Grid]:
 
 
 def _section(made: Page, one: Inspected, quick: bool) -> list[str]:
-    charts, missing = all_charts(one, quick)
+    (charts, missing), first = all_charts(one, quick), len(made.charts)
     parts = ["".join(f"<p>{escape(sentence)}</p>" for sentence in words(one)), messages([*one.warnings, *missing])]
-    parts += [messages([LATER])] if one.memory is not None and one.followed is None else []
-    parts += [made.figure(chart) for chart in charts]
+    parts += [messages([f"No data that can be read: {'; '.join(lacks)}."])] if (lacks := lacking(one)) else []
+    parts += [contents("chart", [chart.title for chart in charts], first), *(made.figure(chart) for chart in charts)]
     for title, grid in tables(one).items():
         parts.append(
             f"<h3>{title}</h3>{made.table(grid)}" + "".join(f'<p class="about">{t}</p>' for t in _notes(one, title))
         )
-    return parts
+    inside = definitions(settings(one.params))
+    return [*parts, f"<details><summary>Settings of this memory</summary>{inside}</details>"]
+
+
+def lacking(one: Inspected) -> list[str]:
+    """What the page of a run lacks because older versions did not store it, or it cannot be read."""
+    return [] if one.memory is None else [what for table, what in LATER.items() if not getattr(one, table)]
+
+
+def settings(params: CrystalParams) -> list[tuple[str, str]]:
+    """All parameters as text, with the default where another value was set; these come first."""
+    default, found = CrystalParams(), []
+    for one in fields(params):
+        value, usual = getattr(params, one.name), getattr(default, one.name)
+        found.append((value == usual, one.name, f"{value}" if value == usual else f"{value} (default: {usual})"))
+    return [(name, said) for _, name, said in sorted(found, key=lambda each: each[0])]
 
 
 def _notes(one: Inspected, title: str) -> list[str]:

@@ -102,7 +102,9 @@ def _map(one: Inspected, held: Columns, at: NDArray[np.int64], method: str, plac
         "y": places[:, 1],
         "number": held["number"],
         "phase": np.array([PHASES[int(phase)] for phase in held["phase"]], object),
-        "task": np.array([f"task {int(task) + 1}" for task in held["arrived"]], object),
+        "task": np.array(
+            [f"task {task + 1}" if task >= 0 else "not known" for task in held["arrived"].tolist()], object
+        ),
         "c": held["c"],
         "interference": held["interference"],
         "change of c": change,

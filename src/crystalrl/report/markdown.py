@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from crystalrl.report import text
+from crystalrl.report.origin import incomplete
 from crystalrl.study.analysis import Results, load_results
 from crystalrl.study.provenance import times
 
@@ -64,8 +65,7 @@ def section(results: Results, folder: Path, costs: bool = False) -> str:
         parts.append("Forgetting, memory and time:\n\n" + text.cost_table(results, times(folder)).markdown())
     if tuned.lines:
         parts.append("All values tried:\n\n" + tuned.markdown())
-    if missing := results.missing:
-        parts.append(f"Rows of this study without results yet: {', '.join(missing)}.\n")
+    parts += [f"{sentence}\n" for sentence in incomplete(results)]
     return "\n".join(
         [*parts, f"<sub>{origin}; suite `{results.table.suite}`, settings in `{folder}/spec.toml`</sub>\n"]
     )

@@ -74,7 +74,10 @@ def flows(one: Inspected) -> Chart:
             count = sum(float(np.nansum(memory[name][mine])) for name in names if name in memory)
             at = {"panel": f"during task {place + 1}", "source": source, "target": target}
             parts.append({**at, "value": count})
-    about = "Experiences that changed phase or were evicted at the consolidations during each task."
+    about = (
+        "Experiences that changed phase or were evicted at the consolidations during each task. Liquid that new "
+        "experiences replaced in between is not counted."
+    )
     return Chart("flows", "Flow between phases", about, "flow", columns("flow", parts), y="experiences")
 
 

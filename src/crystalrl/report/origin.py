@@ -39,8 +39,16 @@ def versions(folder: Path) -> dict[str, str]:
     return named if "crystalrl" in named else {"crystalrl": MISSING, **named}
 
 
+def incomplete(results: Results) -> list[str]:
+    """Rows and seeds that the study names but that no results are stored of, in sentences."""
+    said = [f"Rows of this study without results yet: {', '.join(results.missing)}."] if results.missing else []
+    seeds = [(row.name, len(row.chosen.seeds), len(row.spec.seeds)) for row in results.rows]
+    few = [f"{name} {stored} of {named}" for name, stored, named in seeds if stored < named]
+    return said + ([f"Rows with fewer seeds than the study names: {'; '.join(few)}."] if few else [])
+
+
 def settings(results: Results) -> tuple[list[tuple[str, str]], Grid]:
-    """Settings that all rows share, and a table of those that differ between rows."""
+    """Settings that all rows share, and a table of those that differ; those of memory, method, agent in one column."""
     values = {row.chosen.name: _values(row) for row in results.rows}
     names = dict.fromkeys(name for mine in values.values() for name in mine)
     shared: list[str] = []
@@ -49,8 +57,13 @@ def settings(results: Results) -> tuple[list[tuple[str, str]], Grid]:
         seen = {mine.get(name, "") for mine in values.values()}
         (shared if len(seen) == 1 else varied).append(name)
     first = next(iter(values.values()))
-    lines = [[row, *(mine.get(name, "") for name in varied)] for row, mine in values.items()]
-    return [(name, first[name]) for name in shared], Grid(["", *varied], lines if varied else [])
+    own = [name for name in varied if "." in name]
+    plain = [name for name in varied if "." not in name]
+    lines = []
+    for row, mine in values.items():
+        given = [f"{name} = {mine[name]}" for name in own if name in mine]
+        lines.append([row, *(mine[name] for name in plain), *(["; ".join(given)] if own else [])])
+    return [(name, first[name]) for name in shared], Grid(["", *plain, *["settings"] * bool(own)], lines * bool(varied))
 
 
 def _values(row: Row) -> dict[str, str]:

@@ -25,7 +25,8 @@ def running(made: Page, folder: Path, now: float | None = None) -> str:
     if not grid.lines:
         return failed
     about = "Runs are shown as of their last checkpoint: at the end of every task, and every few minutes."
-    return f'<h2>Running</h2>{made.table(grid)}<p class="about">{about}</p>{made.figure(course_so_far(runs))}{failed}'
+    drawn = made.figure(course_so_far(runs))
+    return f'{made.heading("Running")}{made.table(grid)}<p class="about">{about}</p>{drawn}{failed}'
 
 
 def running_table(runs: Sequence[Partial], now: float) -> Grid:
@@ -51,7 +52,7 @@ def course_so_far(runs: Sequence[Partial]) -> Chart:
     about = "Mean score on all tasks learnt so far, of the runs that are not finished."
     return Chart(
         "running", "Score so far", about, "lines", columns("lines", parts), x="tasks learnt",
-        y="mean score on the tasks so far", limits=(0.0, 1.0), options={"dots": True},
+        y="mean score on the tasks so far", limits=(0.0, 1.0), options={"dots": True, "own": True},
     )  # fmt: skip
 
 

@@ -87,7 +87,12 @@ def _lines(axis: Any, chart: Chart, data: Mapping[str, Any]) -> None:
     for place, (name, colour, mine) in enumerate(_by_row(chart, data)):
         mean = mine & (data["seed"] < 0)
         x, y, low, high = (data[column][mean].astype(float) for column in ("x", "y", "low", "high"))
-        style = {"linestyle": ("-", "--", ":")[min(place // len(COLOURS), 2)], "marker": "o" if dots else ""}
+        style: dict[str, Any] = {
+            "linestyle": ("-", "--", ":")[min(place // len(COLOURS), 2)],
+            "marker": "o" if dots else "",
+        }
+        if name == chart.options.get("marked"):
+            style = {"linestyle": "", "marker": "o", "markersize": 2, "zorder": 3}
         axis.plot(x, y, color=colour, label=name or None, linewidth=1.2, **style)
         axis.fill_between(x, low, high, color=colour, alpha=0.14, linewidth=0)
         if dots:
@@ -114,8 +119,10 @@ def _finish(axis: Any, chart: Chart) -> None:
         axis.xaxis.get_major_locator().set_params(integer=True)
         if not np.ptp(chart.data["x"].astype(float)):
             axis.set_xlim(chart.data["x"][0] - 0.6, chart.data["x"][0] + 0.6)
+    low, high = axis.get_xlim()
     for start in chart.starts:
-        axis.axvline(start, color="#888888", linewidth=0.6, linestyle=":")
+        if low < start < high:
+            axis.axvline(start, color="#888888", linewidth=0.6, linestyle=":")
     axis.set_xlabel(chart.x, fontsize=8)
     axis.set_ylabel(chart.y, fontsize=8)
     axis.grid(alpha=0.25)
@@ -181,7 +188,7 @@ def _points(axis: Any, chart: Chart, data: Mapping[str, Any]) -> None:
     name = chart.colours[0] if chart.colours else ""
     values = data[name] if name else np.zeros(len(data["x"]))
     if values.dtype.kind == "O":
-        for place, word in enumerate(dict.fromkeys(values.tolist())):
+        for place, word in enumerate(sorted(set(values.tolist()), key=_order)):
             mine = values == word
             colour = OWN.get(word, COLOURS[place % len(COLOURS)])
             axis.scatter(data["x"][mine], data["y"][mine], s=6, color=colour, label=word, linewidth=0)
@@ -189,6 +196,11 @@ def _points(axis: Any, chart: Chart, data: Mapping[str, Any]) -> None:
         image = axis.scatter(data["x"], data["y"], s=6, c=values.astype(float), cmap="viridis", linewidth=0)
         axis.figure.colorbar(image, ax=axis, label=name, shrink=0.8)
     _finish(axis, chart)
+
+
+def _order(word: str) -> tuple[int, int, str]:
+    """Phases from liquid to crystal, tasks by their numbers."""
+    return list(OWN).index(word) if word in OWN else -1, len(word), word
 
 
 def _flow(axis: Any, chart: Chart, data: Mapping[str, Any]) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from crystalrl.report import origin, study_charts, text
 from crystalrl.report.chart import escape
-from crystalrl.report.html import Page, definitions, messages, row_switches, study
+from crystalrl.report.html import Page, contents, definitions, messages, row_switches, study
 from crystalrl.report.running import running
 from crystalrl.report.text import Grid
 from crystalrl.study.analysis import Results, load_results
 from crystalrl.study.schema import ALL
+from crystalrl.study.store import stored_parts
 
 TESTS = (
     "Welch’s test; Cohen’s d and Hedges’ g are differences in pooled standard deviations; P(better) is the probability "
@@ -28,6 +29,7 @@ BEST = (
     "least ten seeds and p < .05 in all these tests after Holm’s correction. The interquartile mean is not tested."
 )
 
+NONE_FINISHED = "No run is finished yet. Tables, tests and curves follow with the first one."
 FEW = 3
 """Studies whose titles the title of their page names."""
 CHANGED = '<p class="about">A + after a commit: the source had changes that were not committed.</p>'
@@ -69,18 +71,17 @@ def write_page(sources: Sequence[Source], path: Path) -> Path:
 
 
 def page(sources: Sequence[Source], place: Path, live: str = "") -> str:
-    """The whole page. place: its folder, for links to the data; live: see `Page.document`."""
+    """The whole page. place: its folder, for links to the data, which a live page has not; live: `Page.document`."""
     made, different = Page(), list(dict.fromkeys(each.title for each in sources))
     title = " · ".join(different) if len(different) <= FEW else f"{len(sources)} studies"
     body, named = [f"<h1>{escape(title)}</h1>"], titles(sources)
     if len(sources) > 1:
-        links = "".join(f'<a href="#study-{n}">{escape(each)}</a>' for n, each in enumerate(named))
         known = {name: each.results for name, each in zip(named, sources, strict=True) if each.results is not None}
         grid, chart = side_by_side(known), study_charts.averages(known)
-        body += [f"<nav>{links}</nav>", "<h2>Side by side</h2>", made.table(grid), made.figure(chart)]
+        body += [contents("study", named), "<h2>Side by side</h2>", made.table(grid), made.figure(chart)]
     for number, (name, each) in enumerate(zip(named, sources, strict=True)):
-        heading = f'<h2 id="study-{number}">{escape(name)}</h2>' if len(sources) > 1 else ""
-        body += [heading, _section(made, number, each, place)]
+        heading = f'<h2 class="study" id="study-{number}">{escape(name)}</h2>' if len(sources) > 1 else ""
+        body += [heading, _section(made, number, each, None if live else place)]
     return made.document(title, body, live)
 
 
@@ -101,39 +102,47 @@ def side_by_side(studies: Mapping[str, Results], metric: str = "AP") -> Grid:
     return Grid([f"{metric} of", *studies], lines)
 
 
-def _section(made: Page, number: int, each: Source, place: Path) -> str:
+def _section(made: Page, number: int, each: Source, place: Path | None) -> str:
     results = each.results
     if results is None:
-        parts = [messages([each.problem]), running(made, each.folder), _links(each.folder, place)]
-        return study(number, [], parts)
-    names = [row.chosen.name for row in results.rows]
+        begun = running(made, each.folder)
+        problem = NONE_FINISHED if begun and not stored_parts(each.folder, "scores", []) else each.problem
+        return study(number, [], [messages([problem]), begun, _links(each.folder, place)])
+    names, first = [row.chosen.name for row in results.rows], len(made.parts)
     known = {word: row.chosen.name for row in results.rows for word in (row.name, row.chosen.name)}
+    begin = [messages([*results.problems, *origin.incomplete(results)]), *_overview(results)]
+    begin.append(running(made, each.folder))
     parts = [
-        messages(results.problems),
-        *_overview(results),
-        running(made, each.folder),
-        row_switches(names) if len(names) > 1 else "",
         *_main(made, results, known),
         *_over_time(made, results),
         *_tests(made, results, known),
         *_origin(made, each, place, known),
     ]
-    return study(number, names, parts)
+    switches = row_switches(names) if len(names) > 1 else ""
+    bar = f'<div class="bar">{contents("part", made.parts[first:], first)}{switches}</div>'
+    return study(number, names, [*begin, bar, *parts])
 
 
 def _overview(results: Results) -> list[str]:
-    spec, count = results.rows[0].spec, len(set(results.tasks))
+    count = len(set(results.tasks))
     again = f", then {redefined} of them redefined" if (redefined := len(results.tasks) - count) else ""
-    room = f"{spec.budget_mb:g} MB" if spec.budget_mb else f"{spec.capacity:,} experiences"
-    own = results.rows[0].stage_steps
-    steps = " to ".join(f"{each:,}" for each in dict.fromkeys((min(own), max(own))))
+    budgets = {row.spec.budget_mb for row in results.rows}
+    room = f"{_span(budgets)} MB" if all(budgets) else f"{_span(row.capacity for row in results.rows)} experiences"
+    steps = _span(each for row in results.rows for each in row.stage_steps)
     setup = f"{text.sequence(count)}{again}, {steps} steps each. The memory holds {room}. "
     said = f'<p class="seen">{escape(text.headline(results))}</p>'
     return [f"<p>{escape(setup + results.suite_note)}</p>", said]
 
 
+def _span(values: Iterable[float]) -> str:
+    """The smallest and the largest of several numbers, or the one that all are."""
+    known = set(values)
+    return " to ".join(f"{each:,}" if each == int(each) else f"{each:g}" for each in sorted({min(known), max(known)}))
+
+
 def _main(made: Page, results: Results, names: Mapping[str, str]) -> list[str]:
     return [
+        made.heading("Results"),
         made.figure(study_charts.average(results)),
         made.table(text.main_table(results), names),
         f'<p class="about">{escape(BEST)}</p>' + _glossary(results, text.SHORT),
@@ -150,18 +159,18 @@ def _over_time(made: Page, results: Results) -> list[str]:
         study_charts.course, study_charts.tasks_over_time, study_charts.learning_matrix, study_charts.learning_curves,
         study_charts.forgetting_by_task, study_charts.phases,
     )  # fmt: skip
-    missing = "" if results.memory else "The memory table was not stored: phases and bytes are not recorded."
+    missing = "" if results.memory else "There is no memory table that can be read: phases and bytes are not known."
     tasks = text.task_table(results)
     titled = "<h3>Each task right after learning it → at the end</h3>" if tasks.lines else ""
     drawn = [made.figure(chart(results)) for chart in charts]
-    return ["<h2>Over time</h2>", *drawn, messages([missing] if missing else []), titled + made.table(tasks)]
+    return [made.heading("Over time"), *drawn, messages([missing] if missing else []), titled + made.table(tasks)]
 
 
 def _tests(made: Page, results: Results, names: Mapping[str, str]) -> list[str]:
     parts = []
     if len(results.rows) > 1:
         family = f'<p class="about">{escape(text.family(results))} {escape(TESTS)}</p>'
-        parts = ["<h2>Tests</h2>", made.table(text.comparison_table(results), names), family]
+        parts = [made.heading("Tests"), made.table(text.comparison_table(results), names), family]
         parts += [made.figure(study_charts.better(results)), made.figure(study_charts.differences(results))]
     titled = (
         ("One setting at a time", text.sensitivity_table(results), ""),
@@ -180,12 +189,12 @@ def _tests(made: Page, results: Results, names: Mapping[str, str]) -> list[str]:
     return [*parts, _glossary(results, text.MORE)]
 
 
-def _origin(made: Page, each: Source, place: Path, names: Mapping[str, str]) -> list[str]:
+def _origin(made: Page, each: Source, place: Path | None, names: Mapping[str, str]) -> list[str]:
     assert each.results is not None
     shared, varied = origin.settings(each.results)
     found, cost = origin.versions(each.folder), origin.cost_table(each.results, each.folder)
     return [
-        "<h2>What was run</h2>",
+        made.heading("What was run"),
         made.table(varied, names, "words"),
         "<details open><summary>Settings of all rows</summary>" + definitions(shared) + "</details>",
         "<h3>Computed with</h3>" + definitions(found.items()) + CHANGED * ("+" in found["commit"]),
@@ -195,8 +204,10 @@ def _origin(made: Page, each: Source, place: Path, names: Mapping[str, str]) -> 
     ]
 
 
-def _links(folder: Path, place: Path) -> str:
+def _links(folder: Path, place: Path | None) -> str:
     """Relative links to the stored files that exist."""
+    if place is None:
+        return ""
     links = []
     for name in ("spec.toml", "versions.json", "runs", *(f"{table}.parquet" for table in reversed(ALL))):
         if (folder / name).exists():

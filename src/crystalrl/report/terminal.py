@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crystalrl.report import text
+from crystalrl.report.origin import incomplete
 from crystalrl.report.text import Grid
 from crystalrl.study.analysis import Results
 
@@ -20,7 +21,8 @@ def print_results(results: Results, console: Console) -> None:
     for grid in (text.sensitivity_table(results), text.order_table(results)):
         if grid.lines:
             console.print(_rich(grid))
-    console.print(text.headline(results), highlight=False)
+    for sentence in (text.headline(results), *incomplete(results)):
+        console.print(sentence, highlight=False, markup=False)
 
 
 def _rich(grid: Grid) -> Table:

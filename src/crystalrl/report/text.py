@@ -43,6 +43,7 @@ DEFINITIONS = {
 SHORT = ("before", "adapted", "AP", "IQM", "BT", "learned", "task-1 retention")
 BRIEF = ("before", "adapted", "AP", "IQM", "learned")
 """Metrics that fit the width of a terminal."""
+UNDERCOVER = "intervals from so few seeds contain the true value less often than they state"
 MORE = ("forgetting", "zero-shot", "FT random", "FT area", "FT paper", "AP per MB", "MB")
 
 
@@ -184,10 +185,10 @@ def headline(results: Results) -> str:
     best, count = ranked[0], len(set(results.tasks))
     over = " on average over all tasks" if count > 1 else ""
     if len(ranked) == 1:
-        return f"After {sequence(count)}, {best.chosen.name} scores {_with_interval(best)}{over}."
+        return f"After {sequence(count)}, {best.chosen.name} scores {_with_interval(best)}{over}.{_caveat(known)}"
     rest = f"; {ranked[-1].chosen.name} scores {_short(_mean_of(ranked[-1]))}" if len(ranked) > 2 else ""
     others = [row for row in ranked if design(row) != design(best)]
-    lead = _lead(results, best, others) if others else "All rows are settings of one method."
+    lead = _lead(results, best, others) if others else f"All rows are settings of one method.{_caveat(known)}"
     return f"After {sequence(count)}, {best.chosen.name} scores {_with_interval(best)}{over}{rest}. {lead}"
 
 
@@ -201,10 +202,7 @@ def _lead(results: Results, best: Row, others: Sequence[Row]) -> str:
     other = others[0]
     p, seeds = _corrected(results, best, others), min(len(row.chosen.seeds) for row in (best, other))
     if seeds < FEW:
-        verdict = (
-            f"comes from only {seeds} seed{'s' * (seeds > 1)}: chance cannot be ruled out, and intervals from so few "
-            "seeds contain the true value less often than they state"
-        )
+        verdict = f"comes from only {seeds} seed{'s' * (seeds > 1)}: chance cannot be ruled out, and {UNDERCOVER}"
     else:
         verdict = "is unlikely to be due to chance" if p < 0.05 else "may be due to chance"
     low, high = welch_interval(best.chosen.metrics["AP"], other.chosen.metrics["AP"])
@@ -212,6 +210,15 @@ def _lead(results: Results, best: Row, others: Sequence[Row]) -> str:
     test = f"{lead}, Welch’s test, Holm p {probability(p)}, {seeds} seed{'s' * (seeds > 1)}"
     rival = f"{other.chosen.name} ({_short(_mean_of(other))})"
     return f"Its lead over the best of another method, {rival}, {verdict} ({test})."
+
+
+def _caveat(rows: Sequence[Row]) -> str:
+    """What few seeds mean for numbers that are compared with no other method."""
+    seeds = min(len(row.chosen.seeds) for row in rows)
+    if seeds >= FEW:
+        return ""
+    said = UNDERCOVER if seeds > 1 else "how much scores vary between seeds is not known"
+    return f" With only {seeds} seed{'s' * (seeds > 1)}, {said}."
 
 
 def _corrected(results: Results, best: Row, others: Sequence[Row]) -> float:

@@ -35,12 +35,13 @@ def trajectories(one: Inspected) -> Chart:
         band = {"low": np.maximum(mean - deviation, 0), "high": np.minimum(mean + deviation, 1)}
         parts.append({"panel": panel, "row": "law", "x": life["step"], "y": mean, **band})
     about = (
-        "c of the experiences that were followed longest, and mean ± standard deviation of the law from their first c, "
-        "with the utility, interference and drift measured at each consolidation."
+        "Dots: c of the experiences that were followed longest. Line: mean ± standard deviation of the law from their "
+        "first c, with the utility, interference and drift measured at each consolidation; small noise (σ) makes a "
+        "narrow band."
     )
     return Chart(
         "trajectories", "Single experiences against the theory", about, "lines", columns("lines", parts),
-        x="environment steps", y="c", limits=(0.0, 1.0), options={"own": True}, starts=one.starts,
+        x="environment steps", y="c", limits=(0.0, 1.0), options={"own": True, "marked": "measured"}, starts=one.starts,
     )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run_all(jobs: Sequence[tuple[str, Group, Store]], device: str, stop: float, minutes: float) -> None:
-    """Train what is not stored yet, until the time is over."""
+    """Train what is not stored yet, until time is up."""
     prepare(device)
     for number, (name, group, store) in enumerate(jobs):
         if store.has(group.key):
@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def common_arguments(parser: argparse.ArgumentParser) -> None:
-    """What every module that runs a study takes."""
+    """Options of every module that runs a study."""
     parser.add_argument("name", help="a built-in study, or a .toml file")
     parser.add_argument("--out", type=Path, required=True, help="results folder; an interrupted study continues there")
     parser.add_argument("--tables", default="", help="tables to run, separated by commas; default: all")
@@ -79,7 +79,7 @@ def common_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def share_argument(parser: argparse.ArgumentParser) -> None:
-    """For modules of which several processes share the work."""
+    """An option of modules whose work several processes share."""
     parser.add_argument(
         "--share",
         type=_share,
@@ -115,8 +115,8 @@ def _run(name: str, group: Group, store: Store, device: str) -> None:
     for _, event in execute([group], store, device):
         if isinstance(event, Scored) and event.after:
             score = float(event.score[:, : event.after].nanmean())
-            print(f"{name}: {rows} ×{len(group.lanes)}, task {event.after}: {score:.3f}, ", end="")
-            print(f"{time.monotonic() - started:.0f} s", flush=True)
+            what = f"{rows} ×{len(group.lanes)}, task {event.after}: {score:.3f}, {time.monotonic() - started:.0f} s"
+            print(f"{name}: {what}" if name else what, flush=True)
 
 
 if __name__ == "__main__":

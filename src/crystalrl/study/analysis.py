@@ -124,7 +124,7 @@ class Results:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Names of rows that no results are stored of."""
+        """Names of rows without stored results."""
         stored = {row.name for row in self.rows}
         return tuple(name for name, spec in self.table.rows.items() if not spec.scratch and name not in stored)
 

@@ -37,7 +37,8 @@ def _largest(spec: RunSpec) -> int:
 
 
 def _between(spec: RunSpec, budget: int, fits: tuple[int, int], fails: tuple[int, int]) -> int:
-    """The largest capacity that fits, between two with their bytes: in turn on the line between them, and halfway."""
+    """The largest capacity that fits, between two with their bytes: tries the interpolated one and the middle by
+    turns."""
     straight = True
     while fails[0] - fits[0] > 1:
         gap = fails[0] - fits[0]

@@ -32,7 +32,7 @@ def contents(
 ) -> Iterator[Contents]:
     """What the memory of the first lane of every cell holds, if its experiences have a state, and the agent's `value`.
 
-    episodes: where the returns of their episodes are known from; they are added as `episode_return`.
+    episodes: source of the returns of their episodes, which are added as `episode_return`.
     """
     found = {lane: memory.inspected(lane, INSPECTED) for lane in group.first_lanes}
     held = {lane: dict(experiences) for lane, experiences in found.items() if experiences}

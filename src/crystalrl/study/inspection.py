@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,12 @@ from crystalrl.study.plan import stage_order, stage_steps
 from crystalrl.study.registry import MEMORIES
 from crystalrl.study.schema import DETAILS
 from crystalrl.study.spec import RunSpec, read_toml
-from crystalrl.study.store import joined, read, read_details
+from crystalrl.study.store import joined, read, read_details, stored_parts
 from crystalrl.study.table_files import Arrays
 
 MOST = 5000
 """Experiences of a memory's file that are shown."""
+NOT_STORED = "the inside of its memories was not stored (no memory.parquet): results may be published without it"
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,9 @@ def _tables(folder: Path, problems: list[str]) -> dict[str, Arrays]:
     """All tables about memories, with those of unfinished runs."""
     partial = [run.tables for run in unfinished(folder)]
     tables: dict[str, Arrays] = {}
+    if not partial and stored_parts(folder, "scores", []) and not (folder / "memory.parquet").is_dir():
+        problems.append(f"{folder}: {NOT_STORED}")
+        return {name: {} for name in ("memory", *DETAILS)}
     for name in ("memory", *DETAILS):
         parts = [run[name] for run in partial if name in run]
         try:
@@ -95,19 +99,34 @@ def _cells(name: str, spec: RunSpec) -> Iterable[tuple[str, RunSpec]]:
 
 def _of_cell(tables: Mapping[str, Arrays], cell: str, spec: RunSpec) -> Inspected | None:
     """The memory of the first seed of a cell; None if nothing about it is known."""
-    memory = _lines(tables["memory"], cell, "liquid")
-    if memory is None:
+    reports = _lines(tables["memory"], cell, "liquid")
+    if reports is None:
         return None
-    seed = int(memory["seed"].min())
-    mine = {name: _lines(tables[name], cell, "step") for name in DETAILS}
-    memory = {name: column[memory["seed"] == seed] for name, column in memory.items()}
+    details = {name: own for name in DETAILS if (own := _lines(tables[name], cell, "step")) is not None}
+    seed = _seed(spec, [reports, *details.values()])
+    memory = _of_seed(reports, seed)
+    mine = {name: _of_seed(table, seed) for name, table in details.items() if seed in table["seed"]}
     params = MEMORIES["crystal"].settings(spec.preset, spec.params)
     steps = stage_steps(spec, stage_order(spec.suite, spec.order))
     held = int(sum(memory[phase][-1] for phase in ("liquid", "glass", "crystal")))
     return Inspected(
-        f"{cell}, seed {seed}", params, capacity_for(spec).capacity, steps, memory, mine["histograms"],
-        mine["followed"], mine["contents"], stored=held, warnings=_warnings(memory, params),
+        f"{cell}, seed {seed}", params, capacity_for(spec).capacity, steps, memory, mine.get("histograms"),
+        mine.get("followed"), mine.get("contents"), stored=held, warnings=_warnings(memory, params),
     )  # fmt: skip
+
+
+def _seed(spec: RunSpec, tables: Sequence[Arrays]) -> int:
+    """The first seed of a row that is in all these tables; if none is, the first in the first table.
+
+    Learners of a cell may have been trained apart, and every run records the details of its first learner.
+    """
+    held = [set(table["seed"].tolist()) for table in tables]
+    return int(min(set.intersection(*held) or held[0], key=lambda seed: (seed not in spec.seeds, seed)))
+
+
+def _of_seed(table: Arrays, seed: int) -> Arrays:
+    mine = table["seed"] == seed
+    return {name: column[mine] for name, column in table.items()}
 
 
 def _lines(table: Arrays, cell: str, known: str) -> Arrays | None:
@@ -134,12 +153,11 @@ def inspect_memory(path: str | Path, lane: int = 0, most: int = MOST) -> Inspect
     if not found or not isinstance(memory.params, CrystalParams):
         raise ValueError(f"{path}: wanted a crystal memory, got a {type(memory).__name__}, which has no phases")
     contents = states(found)
-    held = int(memory.ledger.count[lane])
     context = found.get("context")
-    contents["arrived"] = np.zeros(held, np.int64)[: len(contents["c"])] if context is None else context.cpu().numpy()
+    contents["arrived"] = np.full(len(contents["c"]), -1) if context is None else context.cpu().numpy()
     return Inspected(
         path.name, of_lane(memory.params, lane), memory.capacity, contents=contents, frames=frames(found["obs"]),
-        stored=held,
+        stored=int(memory.ledger.count[lane]),
     )  # fmt: skip
 
 

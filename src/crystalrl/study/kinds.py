@@ -60,11 +60,11 @@ class MethodKind(Kind):
 METHODS: dict[str, MethodKind] = {
     "none": MethodKind("no additional method", NoParams),
     "ewc": MethodKind(
-        "penalizes changes of parameters that mattered for old tasks", methods.EWCParams, method=methods.EWC
+        "penalises changes of parameters that mattered for old tasks", methods.EWCParams, method=methods.EWC
     ),
-    "l2": MethodKind("penalizes all changes of parameters after a task", methods.L2Params, method=methods.L2),
-    "si": MethodKind("penalizes changes of parameters that lowered the loss", methods.SIParams, method=methods.SI),
-    "mas": MethodKind("penalizes changes of parameters that move the outputs", methods.MASParams, method=methods.MAS),
+    "l2": MethodKind("penalises all changes of parameters after a task", methods.L2Params, method=methods.L2),
+    "si": MethodKind("penalises changes of parameters that lowered the loss", methods.SIParams, method=methods.SI),
+    "mas": MethodKind("penalises changes of parameters that move the outputs", methods.MASParams, method=methods.MAS),
     "agem": MethodKind("no step against the gradient of old tasks", methods.AGEMParams, method=methods.AGEM),
     "distill": MethodKind(
         "pulls the network towards stored outputs on replayed states", methods.DistillParams, method=methods.Distill
@@ -78,7 +78,7 @@ METHODS: dict[str, MethodKind] = {
         method=methods.ClonEx,
     ),
     "recall": MethodKind(
-        "normalizes the targets of each task, distills old policies", methods.RECALLParams, method=methods.RECALL
+        "normalises the targets of each task, distils old policies", methods.RECALLParams, method=methods.RECALL
     ),
     "her": MethodKind("replays episodes with the goals they achieved", methods.HERParams, method=methods.HER),
     "nec": MethodKind(

@@ -26,7 +26,7 @@ SCORES = {
     "crystal": MAIN["crystal"],
     "melted": MAIN["melted"],
 }
-"""The numbers of a row that matter first, in order; all others are in a second group."""
+"""The most important numbers of a row, in order; all others are in a second group."""
 
 
 class Logger(Protocol):

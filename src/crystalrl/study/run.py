@@ -92,7 +92,7 @@ class Trainer:
 
     def launch(self, updates: int) -> None:
         """Choose actions, start a step of every environment, make this many updates. Worker processes step during the
-        updates, which thus do not see the new transitions yet; the order is the same without workers.
+        updates, which therefore do not see the new transitions yet; the order is the same without workers.
         """
         if self.suite.capturable:
             self.collect()

@@ -61,7 +61,7 @@ def _only(search: Search, row: str) -> Search:
 
 
 def _tune_all(jobs: Sequence[Job], device: str, stop: float) -> bool:
-    """Run the trials that are not stored yet; False if the time was over first."""
+    """Run the trials that are not stored yet; False if time was up first."""
     prepare(device)
     for name, search, folder in jobs:
         if not left([(name, search, folder)]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -45,6 +45,14 @@ class World(Protocol):
 
     def finish(self) -> Transition:
         """The transition of the step that `start` began."""
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A world that saves and restores its own state."""
+
+    def state_dict(self) -> dict[str, Tensor]: ...
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None: ...
 
 
 class Suite(Protocol):
@@ -99,33 +107,31 @@ def every_stage(suite: Suite, lanes: int, device: torch.device | str) -> Tensor:
     return torch.arange(len(suite.tasks), device=device).expand(lanes, -1)
 
 
-def world_state(world: Any, plain: bool, between: bool) -> dict[str, Tensor] | None:
+def world_state(world: World, plain: bool, between: bool) -> dict[str, Tensor] | None:
     """The state of a world as tensors on CPU; None if it cannot be saved at this step.
 
-    A world with `state_dict` and `load_state_dict` saves itself. If `plain` (it can step inside a CUDA graph), its
-    attributes that are tensors are its state. Any other world can be saved only `between` two stages, where `reset`
-    restores it.
+    A `Resumable` world saves itself. If `plain` (it can step inside a CUDA graph), its attributes that are tensors are
+    its state. Any other world can be saved only `between` two stages, where `reset` restores it.
     """
-    if hasattr(world, "state_dict"):
-        state: dict[str, Tensor] = world.state_dict()
-        return state
+    if isinstance(world, Resumable):
+        return world.state_dict()
     if plain:
         return {name: tensor.detach().to("cpu", copy=True) for name, tensor in _tensors(world).items()}
     return {} if between else None
 
 
-def load_world(world: Any, plain: bool, state: Mapping[str, Tensor]) -> None:
+def load_world(world: World, plain: bool, state: Mapping[str, Tensor]) -> None:
     """Restore what `world_state` saved."""
     if not state:
         return
-    if hasattr(world, "load_state_dict"):
+    if isinstance(world, Resumable):
         world.load_state_dict(state)
     elif plain:
         for name, tensor in _tensors(world).items():
             tensor.copy_(state[name])
 
 
-def _tensors(world: Any) -> dict[str, Tensor]:
+def _tensors(world: World) -> dict[str, Tensor]:
     """Live tensors of a world, including those of its random streams."""
     found = {}
     for name, value in vars(world).items():

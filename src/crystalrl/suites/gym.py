@@ -49,7 +49,7 @@ class GymSuite:
         self.stages, self.sizes, self.seeds, self.device = stages, sizes, list(seeds), torch.device(device)
         self.tasks = tuple(range(len(stages[0])) if ids is None else ids)
         self.count = len(set(self.tasks))
-        """Number of tasks; there are more stages if tasks come again."""
+        """Number of tasks; there are more stages if tasks are repeated."""
         self.context = visible and self.count > 1
         self.coded = self.context and len(sizes.obs) == 1
         self.obs = (sizes.obs[0] + self.count,) if self.coded else sizes.obs

@@ -1,7 +1,7 @@
 """Meta-World's robot arm (Yu et al. 2019): MT50, Continual World's sequences, and short sequences of easy tasks.
 
 `mt50`  the 50 tasks in the permutation by seed 42; orders 1 to 5 are the permutations by seeds 1 to 5.
-`cw10`  the ten tasks of Continual World (Wołczyk et al. 2021), under their present names; `cw20`: twice.
+`cw10`  the ten tasks of Continual World (Wołczyk et al. 2021), under their current names; `cw20`: twice.
 `mw-N`  the first N tasks of `LADDER`.
 """
 
@@ -48,7 +48,7 @@ ABOUT = {
     "mt50": "Meta-World's 50 tasks, in the permutation by seed 42; orders 1 … 5 by seeds 1 … 5",
     "cw10": "Continual World's ten Meta-World tasks, episodes of 200 steps",
     "cw20": "the same, twice",
-    "mw-N": f"the first N of {len(LADDER)} Meta-World tasks that are learnt quickly",
+    "mw-N": f"the first N of {len(LADDER)} Meta-World tasks that need no grasping",
 }
 
 

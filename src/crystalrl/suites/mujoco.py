@@ -18,7 +18,8 @@ REFERENCES = {
     "HumanoidStandup-v5": (33_000.0, 160_000.0),
 }
 """Return of a random policy, measured; and of a good one, rounded: SAC within 10⁶ steps in Tianshou's benchmark, on
-version v3 of the environments. That benchmark has no HumanoidStandup: its number is only of the right size."""
+version v3 of the environments. That benchmark has no HumanoidStandup, whose number has only the right order of
+magnitude."""
 SIZES = Sizes((348,), (17,))
 NOTE = "Simulated robots run or stand up. The score is the return, 0 for a random policy and 1 for a good one."
 ABOUT = {"mujoco-6": "six MuJoCo robots, padded to the largest; box actions"}

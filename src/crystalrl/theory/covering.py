@@ -26,7 +26,7 @@ def covering(probes: Array, nearest: Callable[[Array], Array]) -> Covering:
     """Measure with `nearest(probes [P, D]) -> distances [P]`, e.g. a k-d tree query over the stored set."""
     distance = non_negative("nearest(probes)", nearest(probes))
     if distance.shape != (len(probes),):
-        raise ValueError(f"nearest(probes) must return one distance per probe, [{len(probes)}], got {distance.shape}")
+        raise ValueError(f"nearest: wanted one distance per probe, [{len(probes)}], got {list(distance.shape)}")
     return Covering(float(distance.max()), float(distance.mean()), int(distance.argmax()))
 
 

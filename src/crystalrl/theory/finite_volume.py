@@ -95,8 +95,9 @@ def solve(schedule: Schedule, c0: float, times: ArrayLike, options: Options, gri
     """Evolve a point mass at c0 to each of the increasing `times`."""
     stops = np.atleast_1d(non_negative("times", times))
     start = float(unit("c0", c0))
-    if np.any(np.diff(stops) <= 0):
-        raise ValueError("times must increase strictly")
+    if np.any(falls := np.diff(stops) <= 0):
+        late, early = stops[:-1][falls][0], stops[1:][falls][0]
+        raise ValueError(f"times: wanted increasing ones, got {early:g} after {late:g}")
     grid = grid or Grid(0.0, np.pi / 2, options.cells)
     path = check_resolution(schedule, start, stops, grid, options)
     return _march(schedule, grid, _point_mass(grid, start), path)

@@ -47,14 +47,14 @@ def independent_moments(alpha: float, beta: float, rates: Rates, noise: Fluctuat
     m₂ = (2E[RS]m + E[S²] + σ²dt·m)/(1 − E[R²] + σ²dt). Clipping at the ends is ignored.
     """
     if rates.rate == 0:
-        raise ValueError("the stationary moments need gain + loss > 0")
+        raise ValueError("gain, loss: wanted one above 0 for stationary moments, got 0 and 0")
     up, down = dt * alpha, dt * beta
     kept, gained = 1 - dt * rates.rate, dt * rates.gain
     var_gain, var_loss, both = up**2 * noise.utility_variance, down**2 * noise.interference_variance, up * down
     cross = both * noise.covariance
     square_kept = kept**2 + var_gain + var_loss + 2 * cross
     if square_kept - rates.noise * dt >= 1:
-        raise ValueError(f"dt must keep the step contracting (E[R²] < 1), got dt = {dt:g} with E[R²] = {square_kept:g}")
+        raise ValueError(f"dt: wanted a step that contracts (E[R²] < 1), got {dt:g} with E[R²] = {square_kept:g}")
     mean = gained / (1 - kept)
     joint = kept * gained - var_gain - cross
     second = (2 * joint * mean + gained**2 + var_gain + rates.noise * dt * mean) / (1 - square_kept + rates.noise * dt)

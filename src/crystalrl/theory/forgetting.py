@@ -39,8 +39,8 @@ class Forgetting:
 def forgetting(rates: Rates, horizon: ArrayLike, tau: ArrayLike, c0: ArrayLike) -> Forgetting:
     """Forgetting by time `horizon` of an experience that starts at c0 > τ; arguments broadcast."""
     t, x, start = np.broadcast_arrays(non_negative("T", horizon), unit("tau", tau), unit("c0", c0))
-    if np.any(start <= x):
-        raise ValueError("c0 must exceed tau: forgetting starts above the threshold")
+    if np.any(low := start <= x):
+        raise ValueError(f"c0: wanted a start above tau, got {start[low][0]:g} for tau = {x[low][0]:g}")
     gaussian, cantelli = bounds.sub_gaussian(rates, x, t, start), bounds.cantelli(rates, x, t, start)
     comparison = np.exp(np.maximum(bounds.log_comparison(rates, x, start), -745.0))
     log_below, method = _log10_below(rates, x, t, start)

@@ -57,7 +57,7 @@ class Crystallization:
             value = melt if name == "beta" and melt is not None else getattr(params, name)
             if np.ndim(value) != 0:
                 shape = np.shape(value)
-                raise TypeError(f"{name} holds one value per lane {shape}: the theory takes one lane, pass its value")
+                raise TypeError(f"{name}: wanted one number, that of a single lane, got one value per lane {shape}")
             values[name] = float(value)
         free = 1.0 if melt is None else 1 - float(unit("interference", interference))
         return cls(utility=float(unit("utility", utility)) * free, interference=interference, **values)

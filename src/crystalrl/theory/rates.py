@@ -63,7 +63,7 @@ class Rates:
     def target(self) -> float:
         """c* = a / λ. Undefined when both rates are zero (every point is fixed)."""
         if self.rate == 0:
-            raise ValueError("c* is undefined when gain = loss = 0: every state is a fixed point")
+            raise ValueError("gain, loss: wanted one above 0, got 0 and 0: every state is a fixed point")
         return self.gain / self.rate
 
     @property

@@ -1,4 +1,4 @@
-"""A memory as we recommend it, for given tasks: the time unit, the crystals that remain per task, and melting."""
+"""The recommended memory for given tasks: the time unit, the crystals that remain per task, and melting."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def beta_binomial(rates: Rates, c: Array, dt: float, rng: np.random.Generator) -
     Exact mean, stationary distribution and atoms; the variance is off by O(Δt²). Without drift m = 2/(σ²Δt).
     """
     if rates.noise == 0:
-        raise ValueError("the Beta-binomial step needs sigma > 0")
+        raise ValueError("sigma: wanted a number > 0 for the Beta-binomial step, got 0")
     a, b = rates.shapes
     lineages = (a + b) / np.expm1(rates.rate * dt) if rates.rate > 0 else 2 / (rates.noise * dt)
     count = np.floor(lineages + rng.random(c.shape)).astype(np.int64)
@@ -92,7 +92,7 @@ def measure(rates: Rates, name: str, dt: float, trial: Trial) -> Comparison:
     """One sampler run to the horizon in steps of Δt, compared with the law there."""
     times = round(trial.horizon / dt)
     if abs(times * dt - trial.horizon) > 1e-9 * trial.horizon:
-        raise ValueError(f"each step must divide the horizon {trial.horizon:g}, got {dt:g}")
+        raise ValueError(f"step: wanted one that divides the horizon {trial.horizon:g}, got {dt:g}")
     rng = np.random.default_rng(trial.seed)
     c = np.full(trial.count, trial.c0)
     for _ in range(times):

@@ -94,7 +94,7 @@ def stationary(rates: Rates, c0: float | None = None) -> Stationary:
 
 def _neutral(rates: Rates, c0: float | None) -> Stationary:
     if c0 is None:
-        raise ValueError("the limit depends on the start when gain = loss = 0: pass c0 in [0, 1]")
+        raise ValueError("c0: wanted a number in [0, 1], since the limit depends on it where gain = loss = 0, got none")
     start = float(unit("c0", c0))
     if rates.noise == 0:
         return Stationary(None, ((start, 1.0),), start, 0.0, start, boundary(None), boundary(None))

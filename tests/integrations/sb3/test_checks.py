@@ -12,6 +12,7 @@ from stable_baselines3 import DQN, HerReplayBuffer
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.envs import BitFlippingEnv
 
+from crystalrl import CrystalParams
 from crystalrl.integrations.sb3 import Consolidate, CrystalReplayBuffer
 from crystalrl.integrations.sb3.checks import silence_n_steps
 from tests.integrations.counters import BUFFERS, counted
@@ -32,8 +33,10 @@ def test_misuse_is_refused_with_a_reason() -> None:
         counted(CrystalReplayBuffer, replay_buffer_kwargs={"n_steps": 3, "gamma": 0.5})
     with pytest.raises(ValueError, match="n_steps: wanted"):
         counted(CrystalReplayBuffer, n_steps=3, replay_buffer_kwargs={"n_steps": 2})
-    with pytest.raises(ValueError, match="use_sde"):
+    with pytest.raises(ValueError, match=r"use_sde: .*unanchored\(\)"):
         build("SAC", use_sde=True).learn(10, callback=Consolidate())
+    options = {"params": CrystalParams.unanchored()}
+    build("SAC", use_sde=True, replay_buffer_kwargs=options).learn(10, callback=Consolidate())
     with pytest.raises(RuntimeError, match=r"callback=Consolidate\(\)"):
         build("SAC").learn(10)
     with pytest.raises(TypeError, match="wanted a model with"):

@@ -50,7 +50,7 @@ def feed(memory: CrystalMemory, count: int, seed: int = 0, **options: Any) -> li
 
 
 def by_reward(batch: Batch) -> torch.Tensor:
-    """A critic that knows nothing: δ is the reward."""
+    """A critic without knowledge: δ is the reward."""
     return batch.reward
 
 

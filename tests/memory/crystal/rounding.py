@@ -3,7 +3,7 @@
 Decisions depend on the last bit of these numbers: two experiences of the same utility are overwritten in the order of
 their age, two whose utilities differ by one unit in the last place in the order of their utility. The memory adds the
 errors of three neighbours in float32, in the order of their distance, so that equal utilities may be rounded apart. The
-twin computes each number on its own and checks that the memory's is the same but for rounding; then it decides by the
+twin computes each number on its own and checks that the memory's is the same up to rounding; then it decides by the
 memory's, so that phases, evictions, the order of writing and anchors must agree exactly.
 """
 

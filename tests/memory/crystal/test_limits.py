@@ -178,7 +178,7 @@ def test_sigma_zero_makes_c_a_function_of_the_experiences() -> None:
 
 @pytest.mark.parametrize("base", [CrystalParams.repaired(boost=False), CrystalParams.anchored()])
 def test_downstream_random_changes_the_value_and_nothing_else(base: CrystalParams) -> None:
-    """Same errors, flags and suspicion; another V."""
+    """Same errors, flags and interference; a different V."""
     seen = {}
     for how in ("neighbours", "random"):
         params = replace(base, downstream=how, w2=0.0, epsilon=1.5, delta_r=0.5, time_unit=20)

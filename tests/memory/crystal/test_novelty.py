@@ -1,4 +1,4 @@
-"""Novelty where a grid says nothing: from how near the nearest stored states are."""
+"""Novelty where a grid is useless: from the distance to the nearest stored states."""
 
 from __future__ import annotations
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,6 +21,22 @@ PRESETS = {
     "paper": CrystalParams.paper(tau_evict=3, epsilon=0.8, alpha=0.3),
     "anchored": CrystalParams.anchored(time_unit=20, alpha=0.4),
 }
+
+
+def everything(part: Any, name: str = "memory", seen: set[int] | None = None) -> Iterator[tuple[str, Any]]:
+    """Copies of all tensors, arrays and plain values below an object, by path; each object of the package once."""
+    seen = set() if seen is None else seen
+    if isinstance(part, torch.Tensor | np.ndarray):
+        yield name, torch.as_tensor(part).clone()
+    elif isinstance(part, int | float | str | None):
+        yield name, part
+    elif isinstance(part, dict | list | tuple):
+        for key, value in part.items() if isinstance(part, dict) else enumerate(part):
+            yield from everything(value, f"{name}[{key}]", seen)
+    elif type(part).__module__.startswith(("crystalrl", "tests")) and id(part) not in seen:
+        seen.add(id(part))
+        for key, value in getattr(part, "__dict__", {}).items():
+            yield from everything(value, f"{name}.{key}", seen)
 
 
 def lived(params: CrystalParams, kind: type[CrystalMemory] = CrystalMemory) -> CrystalMemory:
@@ -48,12 +67,18 @@ def test_a_plan_changes_nothing_where_neighbour_lists_are_kept(again: bool) -> N
     """The whole memory before and after, its lists and their index among them."""
     pytest.importorskip("faiss")
     memory, other = (lived(PRESETS["anchored"], WithLists) for _ in range(2))
-    before = memory.state_dict()
+    before, live = memory.state_dict(), dict(everything(memory))
     assert any(name.startswith("vicinity.") for name in before)
+    assert any(name.startswith("memory.neighbours.graph.states") for name in live)
     planned = memory.plan(with_output)
     if again:
         planned = memory.plan(with_output)
     assert_same_state(before, memory.state_dict())
+    after = dict(everything(memory))
+    assert after.keys() == live.keys()
+    for name, value in live.items():
+        same = torch.equal(value, after[name]) if isinstance(value, torch.Tensor) else value == after[name]
+        assert same, name
     memory.apply(planned)
     other.consolidate(with_output)
     assert_same_state(memory.state_dict(), other.state_dict())

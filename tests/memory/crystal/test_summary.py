@@ -1,4 +1,4 @@
-"""A memory in a few lines, and warnings about one that does not do its work."""
+"""A memory in a few lines, and warnings about one that does not work."""
 
 from __future__ import annotations
 

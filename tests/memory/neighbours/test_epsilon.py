@@ -53,7 +53,8 @@ def test_automatic_epsilon_does_not_reach_from_one_context_into_another() -> Non
 def test_the_automatic_epsilon_of_exists_reaches_the_median_nearest_experience_in_state_and_action(
     kind: type[CrystalMemory],
 ) -> None:
-    """Rewards alternate, so whoever has another within ε is flagged. Distances of states alone hardly reach any."""
+    """Rewards alternate, so every experience with another one within ε is flagged. Distances of states alone hardly
+    reach any."""
     pytest.importorskip("faiss")
     rng = np.random.default_rng(0)
     states = rng.uniform(size=(120, 2)).astype(np.float32)

@@ -103,7 +103,7 @@ def test_images_consolidated_part_by_part_give_the_same(
 
 
 def watched(memory: CrystalMemory, steps: int) -> None:
-    """Steps of environments with images, which is consolidated now and then."""
+    """Steps of environments with images, with a consolidation from time to time."""
     rng, lead = np.random.default_rng(0), (memory.lanes, 1) if memory.spec.lanes else ()
     obs = rng.integers(0, 256, (*lead, 4, 12, 12), dtype=np.uint8)
     for number in range(steps):

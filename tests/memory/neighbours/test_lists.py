@@ -81,7 +81,7 @@ def test_a_list_keeps_the_nearest_of_its_members_and_the_candidates(classes: boo
     assert all(after[0][i] == before[0][i] for i in untouched)
 
 
-def test_nothing_is_offered_to_nobody() -> None:
+def test_offering_nothing_to_no_list_changes_nothing() -> None:
     lists = example()
     before, none = lists.index.clone(), torch.zeros(0, dtype=torch.int64)
     lists.offer(none, none, none.view(0, 3), places)

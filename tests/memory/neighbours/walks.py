@@ -74,7 +74,7 @@ def recall(memory: CrystalMemory) -> float:
 
 
 def uneven(memory: CrystalMemory, lane: int | None, steps: range) -> list[torch.Tensor]:
-    """What three lanes do, or one of them: the first fills at once, the second slower, the last hardly at all."""
+    """What three lanes do, or one of them: the first fills at once, the second more slowly, the last hardly at all."""
     seen, mine = [], slice(None) if lane is None else slice(lane, lane + 1)
     for step in steps:
         rng = np.random.default_rng(step)

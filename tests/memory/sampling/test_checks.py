@@ -1,4 +1,4 @@
-"""Draw weights and generations that cannot be are named."""
+"""Impossible draw weights and generations are named."""
 
 from __future__ import annotations
 

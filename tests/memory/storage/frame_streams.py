@@ -20,7 +20,7 @@ COPIES = ("vicinity.slot.copy.obs", "vicinity.slot.copy.next_obs")
 
 class Stacks:
     """One environment. Stacks shift by one frame per step; an episode starts with the first frame repeated, or with
-    zeros; now and then an observation is not the next one of the step before."""
+    zeros; sometimes an observation is not the next one of the step before."""
 
     def __init__(self, rng: np.random.Generator, k: int, dtype: Any = np.uint8) -> None:
         self.rng, self.k, self.dtype = rng, k, dtype

@@ -150,6 +150,12 @@ def test_a_pickle_is_refused_and_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_file_of_another_kind_is_called_that(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text("import torch\n")
+    with pytest.raises(CheckpointError, match=r"agent\.py: not a crystalrl file, or truncated"):
+        load_memory(tmp_path / "agent.py")
+
+
 def test_a_state_is_a_copy(tmp_path: Path) -> None:
     memory = lively(PrioritizedMemory)
     state = memory.state_dict()

@@ -18,7 +18,7 @@ MASKED = np.ma.array(np.zeros(2, np.float32), mask=[False, True])
 
 
 def changed(**fields: Any) -> Transition:
-    """A good transition but for the given fields."""
+    """A good transition except for the given fields."""
     good = simple(5)
     return Transition(**{name: fields.get(name, getattr(good, name)) for name in Transition.__slots__})
 

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crystalrl import PrioritizedMemory, Transition, UniformMemory
+from crystalrl import CrystalMemory, PrioritizedMemory, Transition, UniformMemory
 from crystalrl.memory import ReplayMemory
 from crystalrl.memory.storage.spec import StorageSpec, storage_from_json, storage_to_json
 from tests.experience import MEMORIES
@@ -210,3 +210,12 @@ def test_a_stack_may_be_given_beside_spaces() -> None:
     assert np.array_equal(batch.next_obs[0], stack[::-1])
     whole = UniformMemory.from_spaces(spaces.Box(0, 255, (4, 6, 6), np.uint8), ONE, 10)
     assert memory.nbytes < whole.nbytes
+
+
+@pytest.mark.parametrize("kind", [*MEMORIES, CrystalMemory])
+def test_unknown_and_missing_arguments_are_named_with_the_memory(kind: type[ReplayMemory]) -> None:
+    make: Any = kind
+    with pytest.raises(TypeError, match=rf"^{kind.__name__}: wanted arguments among action, .*seed, stack, got acton$"):
+        make(100, obs=(4,), acton=2)
+    with pytest.raises(TypeError, match=rf"^{kind.__name__}: wanted obs= and action=, got no action$"):
+        make(100, obs=(4,))

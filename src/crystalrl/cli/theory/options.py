@@ -16,7 +16,7 @@ from crystalrl.turnover import steps_between
 
 @dataclass(frozen=True)
 class Show:
-    """Summarise one law: limit, times, forgetting, the path of c, and what becomes of an experience in a memory."""
+    """Summarise one law: limit, times, forgetting, the path of c, and what happens to an experience in a memory."""
 
     preset: str = "anchored"
     """Preset of the parameters that are not given; `anchored` is the recommended one."""

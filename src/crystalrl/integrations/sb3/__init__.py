@@ -6,9 +6,9 @@
 No algorithm is subclassed: weights and anchors enter the gradients through hooks on the networks.
 """
 
-from crystalrl.integrations._common import require
+from crystalrl.packages import require
 
-require("stable_baselines3", "sb3")
+require("crystalrl.integrations.sb3", "stable_baselines3", extra="sb3")
 
 from crystalrl.integrations.sb3.buffers import CrystalReplayBuffer, PrioritizedReplayBuffer  # noqa: E402
 from crystalrl.integrations.sb3.callback import Consolidate  # noqa: E402

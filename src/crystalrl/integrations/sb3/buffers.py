@@ -238,7 +238,8 @@ class CrystalReplayBuffer(MemoryReplayBuffer):
     def _build(self, adapter: Adapter) -> ReplayMemory:
         anchors = adapter.anchors() if self.params.uses_anchors else {}
         if "policy" in anchors and getattr(adapter.model, "use_sde", False):
-            raise ValueError("use_sde: wanted False, got True: the policy has no log σ per state to anchor")
+            why = "the policy has no log σ per state to anchor; params=CrystalParams.unanchored() needs no anchors"
+            raise ValueError(f"use_sde: wanted False, got True: {why}")
         warn_if_slow(self.buffer_size, self.params)
         return CrystalMemory(self.buffer_size, params=self.params, anchor=anchors, **self._storage())
 

@@ -84,7 +84,7 @@ def step_of(values: Any, step: int) -> Any:
 
 
 class Contents(ReplayBuffer):
-    """What is stored, as SB3's own buffers show it, and `extend`. Slots are in no order of time."""
+    """What is stored, as SB3's own buffers show it, and `extend`. Slots are not in chronological order."""
 
     memory: ReplayMemory | None = None
     observations: Any = field("obs")

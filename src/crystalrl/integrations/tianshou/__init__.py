@@ -5,9 +5,9 @@ buffer.attach(algorithm)
 collector = Collector(algorithm, envs, buffer)
 """
 
-from crystalrl.integrations._common import require
+from crystalrl.packages import require
 
-require("tianshou", "tianshou")
+require("crystalrl.integrations.tianshou", "tianshou", extra="tianshou")
 
 from crystalrl.integrations.tianshou.buffer import CrystalReplayBuffer  # noqa: E402
 

@@ -5,9 +5,9 @@ sampler = CrystalSampler(loss)
 buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(20_000), sampler=sampler, writer=sampler.writer)
 """
 
-from crystalrl.integrations._common import require
+from crystalrl.packages import require
 
-require("torchrl", "torchrl")
+require("crystalrl.integrations.torchrl", "torchrl", extra="torchrl")
 
 from crystalrl.integrations.torchrl.loss import MemoryLoss  # noqa: E402
 from crystalrl.integrations.torchrl.sampler import CrystalSampler, CrystalWriter  # noqa: E402

@@ -41,7 +41,7 @@ def ledger_problems(state: Named, slots: int) -> Problems:
 
 
 def _arrival_problems(state: Named, occupied: Tensor) -> Problems:
-    """Arrival numbers that repeat, or that no experience has had yet."""
+    """Arrival numbers that repeat, or that have not been given to any experience yet."""
     number, birth = state["number"], state["slot.birth"]
     yield from counters(state, "number")
     if bool((((birth < 0) | (birth >= number[:, None])) & occupied).any()):

@@ -95,7 +95,7 @@ def back_up(
 ) -> Tensor:
     """W float32[L, N]: W ← max(I, factor·mean W of the neighbours of s′), repeated `sweeps` times.
 
-    flagged bool[L, N] is I; alive bool[L, N]: the episode went on after s′. The iteration starts from I, or from the
+    flagged bool[L, N] is I; alive bool[L, N]: the episode continued after s′. The iteration starts from I, or from the
     last W. Both converge to the same W, which is unique for factor < 1. From I it is approached from below. From the
     last W one or two sweeps suffice, but W decays slowly where nothing is contradicted any more, because experiences
     that are each other's future support each other's W.

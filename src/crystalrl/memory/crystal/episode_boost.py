@@ -29,7 +29,8 @@ class Episodes:
     def __init__(self, spec: StorageSpec, boost: bool, external: bool) -> None:
         shape, device = (spec.lanes or 1, spec.envs), torch.device(spec.device)
         self.spec, self.boost, self.gamma = spec, boost, spec.gamma
-        """`gamma` is that of the returns; a library that discounts outside the memory sets its own here."""
+        """`gamma` is the discount factor of the returns; a library that discounts outside the memory sets its own
+        here."""
         self.started = torch.zeros(shape, dtype=torch.int64, device=device)
         """Number of the first experience of each environment's current episode."""
         self.previous = torch.full_like(self.started, NEVER)
@@ -84,9 +85,8 @@ class Episodes:
         self.total.masked_fill_(ended, 0.0)
 
     def end(self, ledger: CrystalLedger, ended: Tensor, returns: Tensor | None) -> None:
-        """End the episodes of the environments bool[L, E]; their returns [L, E] are as counted if none are given.
-
-        The given return of an environment without a step since its last episode is that of its last episode.
+        """End the episodes of the environments bool[L, E]; their returns [L, E] are the counted ones if none are given.
+        If an environment has made no step since its last episode, the given return belongs to that episode.
         """
         begun = self.steps > 0
         if self.boost and returns is not None:
@@ -124,7 +124,7 @@ class Episodes:
         return {} if self.external is None else self.external.state()
 
     def completed(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """A state without that of `state()`; one from before returns were counted gets new episodes."""
+        """A state without the tensors of `state()`; one from before returns were counted gets new episodes."""
         if self.external is not None:
             self.external.refuse_impossible(state)
         own = {name: tensor for name, tensor in state.items() if not name.startswith(PREFIX)}

@@ -18,7 +18,7 @@ CPU_CHUNK = 4096
 """Slots per call of the critic on CPU. Every chunk holds the same slots of all lanes, occupied or not: the critic sees
 batches of one shape, and the results for a lane do not depend on the other lanes."""
 CUDA_CHUNK = 1 << 17
-"""Experiences per call of the critic on CUDA, over all lanes. A call costs the same few launches at any size."""
+"""Experiences per call of the critic on CUDA, over all lanes. A call needs the same few kernel launches at any size."""
 
 LARGEST_ERROR, LARGEST_OUTPUT = 1e30, 1e15
 """Bounds on |δ| and on outputs: sums of the first, and of squared differences of the second, must fit into float32."""

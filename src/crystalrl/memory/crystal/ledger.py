@@ -56,7 +56,7 @@ class CrystalLedger:
     interference: Tensor
     """float32[L, N]: W in [0, 1], how strongly an experience or its future is contradicted."""
     held: Tensor
-    """float32[L, N]: how firmly the network is held to the experience: c, but 0 while it is practised. It decides how
+    """float32[L, N]: how firmly the network is held to the experience: c, or 0 while it is practised. It decides how
     much the TD loss counts and how strongly anchors pull. Without `CrystalParams.practice` it is c itself."""
     key: Tensor
     """float32[L, N]: random key of a crystal; if there are too many crystals, those with the smallest keys stay."""
@@ -101,10 +101,10 @@ class CrystalLedger:
     def _set_thresholds(self, device: torch.device) -> None:
         liquid, crystal = self._lane("tau_L", device), self._lane("tau_C", device)
         self.enter = (liquid.to(torch.float32), crystal.to(torch.float32))
-        """(τ_L, τ_C): promotion is above these; float32[L, 1] like c, so that c = τ is not above τ."""
+        """(τ_L, τ_C): an experience is promoted above these; float32[L, 1] like c, so that c = τ is not above τ."""
         below = torch.full_like(crystal, -1.0) if self.params.band_C is None else crystal - self.params.band_C
         self.leave = ((liquid - self.params.band_L).to(torch.float32), below.to(torch.float32))
-        """Demotion is below these; float32[L, 1] each."""
+        """An experience is demoted below these; float32[L, 1] each."""
 
     def _allocate_columns(self, spec: StorageSpec, clock: Tensor) -> SlotColumns:
         """Allocate the columns, set as attributes [L, N], with one spare slot for writes that are skipped."""
@@ -208,7 +208,7 @@ class CrystalLedger:
         return WeightedSampler(self.streams, self, self.tree, self.rule, self.strata, self.is_exponent, self.gate)
 
     def refresh_strata(self) -> None:
-        """Recompute how many samples of a batch come from each phase, after their sizes have changed."""
+        """Recompute how many samples of a batch come from each phase, after the sizes of phases have changed."""
         self.strata.refresh(self.filled)
 
     def rewrite(self, columns: Mapping[str, Tensor], phase: Tensor, due: Tensor, generation: Tensor) -> Tensor:

@@ -67,7 +67,7 @@ class CrystalMemory(StoredCrystals):
         **storage: Unpack[StorageOptions],
     ) -> None:
         require_params(params, CrystalParams)
-        super().__init__(StorageSpec(capacity, **storage), arena)
+        super().__init__(StorageSpec.of(type(self), capacity, storage), arena)
         given = params or CrystalParams()
         self.params = given.for_anchors(anchor or ())
         lanes, device = self.lanes, self.device
@@ -132,7 +132,7 @@ class CrystalMemory(StoredCrystals):
     def commit(self, slots: Tensor, ended: Tensor, env: Tensor | None = None) -> None:
         """Register the experiences stored in reserved slots int64[M]; ended bool[M]: whether each ends an episode.
 
-        env int64[M]: environment or episode of each, for the returns of episodes; None: all are of one, in order.
+        env int64[M]: environment or episode of each, for the returns of episodes; None: all come from one, in order.
         """
         if isinstance(self.arena, ExternalArena):
             self.arena.invalidate()
@@ -216,7 +216,7 @@ class CrystalMemory(StoredCrystals):
         """Write a plan. Slots rewritten since its snapshot are left to the next consolidation."""
         snapshot, begun = plan.snapshot, perf_counter()
         if snapshot.clock.loads != self._loads:
-            raise RuntimeError("apply: wanted a plan of the present contents, got one from before a load")
+            raise RuntimeError("apply: wanted a plan of the current contents, got one from before a load")
         if not torch.equal(snapshot.consolidations, self.consolidations):
             raise RuntimeError("apply: wanted the plan of the next consolidation, got one from before another")
         kept = self.ledger.rewrite(vars(plan.columns), plan.phase, snapshot.due, snapshot.generation)
@@ -226,7 +226,7 @@ class CrystalMemory(StoredCrystals):
         self.neighbours = plan.neighbours or self.neighbours
         self._filled = False  # eviction may have emptied a lane
         self.ended &= ~snapshot.clock.episode_ended
-        self.steps.sub_(snapshot.clock.steps).clamp_(min=0)  # a clear since has set them to 0
+        self.steps.sub_(snapshot.clock.steps).clamp_(min=0)  # a `clear` in between has set them to 0
         self.consolidations += snapshot.due[:, 0]
         context = self.arena.fields()["context"]
         return report.consolidation(plan, self.ledger, self.anchors, context, self.time, begun)

@@ -1,16 +1,17 @@
-"""What the numbers of a consolidation mean: the four that matter first, and the rest by subject, for loggers."""
+"""What the numbers of a consolidation mean: the four most important ones first, then the rest by subject, for
+loggers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 DETAILS = "_details"
-"""Added to the name of a logger's group, for the numbers that do not matter first."""
+"""Added to the name of a logger's group for all but the most important numbers."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A logged number: what it is and, for those that matter first, what to expect."""
+    """A logged number: what it is and, for the most important ones, what to expect."""
 
     meaning: str
     expect: str = ""
@@ -18,7 +19,7 @@ class Metric:
 
 MAIN = {
     "crystal": Metric(
-        "experiences kept as crystals", "rises from 0 after learning has begun; 0 for ever: nothing is kept"
+        "experiences kept as crystals", "rises from 0 once learning has begun; if it stays 0, nothing is kept"
     ),
     "anchor_weight_crystal": Metric(
         "share of the anchor loss that crystals carry",
@@ -95,5 +96,6 @@ OTHERS: dict[str, dict[str, Metric]] = {
 
 
 def tag(name: str, group: str = "memory") -> str:
-    """The name under which a number is logged: in the group if it matters first, otherwise in a second group."""
+    """The name under which a number is logged: in the group if it is one of the most important, otherwise in a second
+    group."""
     return f"{group}/{name}" if name in MAIN else f"{group}{DETAILS}/{name}"

@@ -158,9 +158,9 @@ def pseudo_counts(nearby: Neighbourhood, occupied: Tensor) -> Tensor:
     """float32[L, W]: 1 + k·h/r, with r the distance of a successor state to its k-th nearest stored state and h the
     median of r in the lane.
 
-    This is the number of visits within h if they lay along a path as densely as the neighbours do. A typical experience
-    counts 1 + k, one in a crowded region more, an isolated one hardly more than 1. Where fewer than k states are
-    listed, their number replaces k. The successor state represents the pair of state and action.
+    This would be the number of visits within h if they lay along a path as densely as the neighbours do. A typical
+    experience counts 1 + k, one in a crowded region more, an isolated one hardly more than 1. Where fewer than k states
+    are listed, their number replaces k. The successor state represents the pair of state and action.
     """
     assert nearby.near is not None
     near = nearby.near

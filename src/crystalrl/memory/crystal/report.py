@@ -66,7 +66,7 @@ class Consolidation:
     notes: tuple[str, ...] = ()
     """What was decided automatically, in plain language; nothing to worry about."""
     followed: Mapping[str, Tensor] = field(default_factory=dict)
-    """The state of `FOLLOWED` slots, evenly spaced, float64[L, F] by name: an experience stays in its slot for life. An
+    """The state of `FOLLOWED` slots, evenly spaced, float64[L, F] by name: an experience never changes its slot. An
     empty slot has phase 0; NaN: unknown."""
 
     def scalars(self) -> dict[str, float]:

@@ -128,8 +128,8 @@ class Plan:
     notes: tuple[str, ...] = ()
     """Remarks for the report."""
     seen: Mapping[str, Tensor] = field(default_factory=dict)
-    """What the ledger does not keep of each experience, [L, W] by name: the parts of its utility (surprise, novelty,
-    downstream) and the drift of its outputs from their anchors."""
+    """Properties of each experience that the ledger does not store, [L, W] by name: the parts of its utility
+    (surprise, novelty, downstream) and the drift of its outputs from their anchors."""
     neighbours: Neighbours | None = None
     """The new neighbour lists, if `CrystalMemory.plan` worked on a copy."""
 
@@ -180,7 +180,7 @@ def widths(reach: Tensor, slots: int, block: int) -> Tensor:
 
 
 def chosen_slots(params: CrystalParams, occupied: Tensor, flags: Tensor, consolidations: Tensor) -> Tensor:
-    """bool[L, W]: occupied slots of the lanes that are due that belong to this slice or were never evaluated."""
+    """bool[L, W]: slots to update: those occupied, in lanes that are due, and in this slice or never evaluated."""
     if params.slices == 1:
         return occupied
     number = torch.arange(occupied.shape[1], device=occupied.device)

@@ -43,7 +43,7 @@ class StoredCrystals(ReplayMemory, complete=False):
     def _restore(cls, storage: dict[str, Any], params: dict[str, Any]) -> Self:
         if params["features"]:
             raise CheckpointError(
-                "the memory was saved with `features`, which are not in the file: build it with them and call `load`"
+                "features: wanted those of the saved memory, which no file holds: build it with them and call `load`"
             )
         anchor = {name: tuple(shape) for name, shape in params["anchor"].items()}
         options = {**storage, "params": CrystalParams.from_json(params["crystal"]), "anchor": anchor}

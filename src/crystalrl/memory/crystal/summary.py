@@ -70,5 +70,5 @@ def idle(ledger: CrystalLedger, anchors: Anchors, consolidations: Tensor) -> tup
         remedy = "use fewer slots or a longer time_unit" if ledger.params.borrow else "set borrow"
         found.append(f"{used:.0%} of the slots are used, since phases beyond their capacity are trimmed: {remedy}.")
     if anchors and not ledger.params.pulls:
-        found.append("There are anchors but kappa = 0: they pull with nothing.")
+        found.append("There are anchors but kappa = 0: they do not pull.")
     return tuple(found)

@@ -53,7 +53,7 @@ MIN_NEWER = 5
 
 @dataclass(frozen=True)
 class Tally:
-    """Sums over the neighbours of each experience, float32 of one shape, for `fresh_mean`."""
+    """Sums over the neighbours of each experience, float32 of the same shape, for `fresh_mean`."""
 
     recent: Tensor
     """Number of recent neighbours."""
@@ -137,7 +137,7 @@ def _contradicted_by_majority(newer: Tensor, older: Tensor, differ: Tensor) -> T
 
 
 def _majority(latest: Tensor, latest_differing: Tensor, older: Tensor, older_differing: Tensor) -> Tensor:
-    """Whether the latest neighbours contradict an experience by majority and it is not an outlier; counts of one
+    """Whether the latest neighbours contradict an experience by majority and it is not an outlier; counts of the same
     shape."""
     outlier = (2 * older_differing > older) & (older_differing >= MIN_EVIDENCE)
     return (latest_differing >= 2) & (2 * latest_differing > latest) & ~outlier

@@ -98,7 +98,7 @@ class Near:
         return torch.where(count > 0, picked.sum(-1) / count.clamp_min(1), default)
 
     def _prepared(self, first: int | None) -> tuple[Tensor, Tensor, Tensor]:
-        """What every mean over the first few needs: positions in a flat [L, N], 1 where a neighbour exists, counts."""
+        """For means over the first few: positions in a flat [L, N], 1 where a neighbour exists, and counts."""
         index, exists = self.index[..., :first], self.exists[..., :first]
         if len(index) > 1:
             index = index + torch.arange(len(index), device=index.device)[:, None, None] * index.shape[1]

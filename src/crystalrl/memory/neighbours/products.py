@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
 from typing import Any, ClassVar
@@ -14,8 +14,8 @@ from torch import Tensor
 
 
 @cache
-def kind() -> torch.dtype:
-    """The type of the factors: bfloat16 where the processor multiplies it faster than float32."""
+def fastest() -> torch.dtype:
+    """The type whose products are fastest: bfloat16 where the processor has instructions for it, else float32."""
     supported = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)
     return torch.bfloat16 if supported() else torch.float32
 
@@ -40,25 +40,27 @@ class Vectors:
         return self.exact[rows], self.norm[rows], self.error[rows], self.slots[rows]
 
 
-def vectors(exact: Tensor, slots: Tensor) -> Vectors:
-    rounded, (norm, error) = torch.empty_like(exact, dtype=kind()), exact.new_empty(2, len(exact))
-    for first in range(0, len(exact), 1 << 12):  # parts that fit into the cache
-        part = slice(first, first + (1 << 12))
-        rounded[part] = exact[part]
-        back = rounded[part].to(torch.float32)
-        norm[part], error[part] = back.square().sum(-1), (back - exact[part]).square_().sum(-1).sqrt_()
-    return Vectors(exact.numpy(), rounded, norm.numpy(), error.numpy(), slots.numpy())
-
-
 @dataclass(frozen=True)
 class Products:
     """Searches among stored states by products with all of them."""
 
     loops: ModuleType
     """`numba_products`"""
+    kind: torch.dtype = field(default_factory=fastest)
+    """Type of the factors of products."""
     height: ClassVar[int] = 256
     width: ClassVar[int] = 2048
     """Rows and columns multiplied at once, so that the products stay in the cache."""
+
+    def vectors(self, exact: Tensor, slots: Tensor) -> Vectors:
+        """Vectors float32[M, D] of slots int64[M]."""
+        rounded, (norm, error) = torch.empty_like(exact, dtype=self.kind), exact.new_empty(2, len(exact))
+        for first in range(0, len(exact), 1 << 12):  # parts that fit into the cache
+            part = slice(first, first + (1 << 12))
+            rounded[part] = exact[part]
+            back = rounded[part].to(torch.float32)
+            norm[part], error[part] = back.square().sum(-1), (back - exact[part]).square_().sum(-1).sqrt_()
+        return Vectors(exact.numpy(), rounded, norm.numpy(), error.numpy(), slots.numpy())
 
     def nearest(self, points: Vectors, states: Vectors, few: int, k: int, near: float, first: Any) -> Any:
         """int32[M, k]: the `few` states nearest to each point, and more of those within `near`, nearest first, −1 for

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from crystalrl.memory.neighbours.index import Ivf
 from crystalrl.memory.neighbours.lists import Lists
-from crystalrl.memory.neighbours.products import Products, Vectors, vectors
+from crystalrl.memory.neighbours.products import Products, Vectors
 from crystalrl.memory.neighbours.states import StateVectors
 from crystalrl.memory.neighbours.steps import Trajectories
 from crystalrl.memory.neighbours.tuning import GraphTuning
@@ -75,7 +75,7 @@ class Refiner:
     @cached_property
     def _stored(self) -> Vectors:
         slots = self.trajectories.order[self.lane, : int(self.trajectories.count[self.lane])]
-        return vectors(self.states.of_lane("obs", self.lane, slots), slots)
+        return self._products.vectors(self.states.of_lane("obs", self.lane, slots), slots)
 
     def compare(self, role: str, slots: Tensor, found: Any) -> Any:
         """int32[P, k]: of all states, those nearest to the (successor) states of slots int64[P]; found int32[P, k]: of
@@ -84,7 +84,7 @@ class Refiner:
         last = torch.from_numpy(found[:, few - 1].astype(np.int64))
         lane = torch.full_like(slots, self.lane)
         far = self.states.distance(role, lane, slots, last.clamp_min(0)[:, None])[:, 0].masked_fill(last < 0, torch.inf)
-        points = vectors(self.states.of_lane(role, self.lane, slots), slots)
+        points = self._products.vectors(self.states.of_lane(role, self.lane, slots), slots)
         return self._products.nearest(points, self._stored, few, others, self.epsilon, far.numpy())
 
     def search(
@@ -92,7 +92,7 @@ class Refiner:
         own: bool = False,
     ) -> Any:  # fmt: skip
         """int32[P, k]: states nearest to the (successor) states of slots int64[P], found from starts int32[P, T] and
-        from the results of the earlier rows before int64[P] (−1: none)."""
+        from the result of an earlier row, named by before int64[P] (−1: none)."""
         found = np.empty((len(slots), k), np.int32)
         limits = (most or self.tuning.visits, self.tuning.reverse, self.turn, own)
         before = np.full(len(slots), -1, np.int64) if before is None else before
@@ -174,7 +174,8 @@ class Refiner:
         return close
 
     def insert(self, slots: Tensor, close: Any) -> None:
-        """Offer the new slots int64[P] to the lists that name the states close int32[P, T] to theirs."""
+        """Offer the new slots int64[P] to the lists that name the states near theirs, close int32[P, T]; without an
+        index, in noise, to all."""
         space = self.states.space("next_obs", self.lane)
         if self.index is None and self.scattered:
             self._offer(slots, space)
@@ -187,8 +188,8 @@ class Refiner:
         length = torch.from_numpy((self.own >= 0).sum(1))
         owners, last = length.nonzero()[:, 0], np.full(len(self.own), np.inf, np.float32)
         self.loops.distances(space, self.own[np.arange(len(self.own)), length.numpy() - 1], last)
-        points = vectors(self.states.of_lane("next_obs", self.lane, owners), owners)
-        new = vectors(self.states.of_lane("obs", self.lane, slots), slots)
+        points = self._products.vectors(self.states.of_lane("next_obs", self.lane, owners), owners)
+        new = self._products.vectors(self.states.of_lane("obs", self.lane, slots), slots)
         self._products.offer(points, new, self.own, space, last**2)
 
     def renew(self, slots: Tensor) -> None:

@@ -49,7 +49,7 @@ class Sampler(Protocol):
 
 
 class Counted(Protocol):
-    """What a sampler must know of a ledger."""
+    """What a sampler must know about a ledger."""
 
     @property
     def count(self) -> Tensor:
@@ -57,7 +57,7 @@ class Counted(Protocol):
 
 
 class Stratified(Counted, Protocol):
-    """What a sampler with strata must know of a ledger."""
+    """What a sampler with strata must know about a ledger."""
 
     @property
     def filled(self) -> Tensor:

@@ -26,32 +26,32 @@ class BatchStrata:
         self._shares, self._split, self._limit, self._importance = shares, split, limit, importance
         self._by_size: dict[int, Tensor] = {}
         self.scarce = True
-        """Whether one more liquid experience may change a batch, so that `refresh` is needed."""
+        """Whether one more experience in the first stratum may change a batch, so that `refresh` is needed."""
 
     def of(self, size: int, filled: Tensor) -> Tensor:
-        """uint8[L, size], in order (liquid first); filled float64[L, S] counts the experiences of each stratum."""
+        """uint8[L, size], in ascending order; filled float64[L, S] counts the experiences of each stratum."""
         if size not in self._by_size:
             self._by_size[size] = self._places(size, filled)
             self.scarce = True
         return self._by_size[size]
 
     def refresh(self, filled: Tensor) -> None:
-        """Recompute how many samples come from each phase, after their numbers of experiences have changed."""
+        """Recompute how many samples come from each stratum, after their numbers of experiences have changed."""
         for size, places in self._by_size.items():
             places.copy_(self._places(size, filled))
         enough = 0.0 if self._limit is None else max(self._by_size, default=0) / self._limit
         self.scarce = bool((filled[:, 0] <= enough).any())
 
     def fractions(self, filled: Tensor) -> Tensor:
-        """float64[L, 3]: how the largest batch drawn so far (before the first, one of 256) is shared."""
+        """float64[L, S]: shares of the strata in the largest batch drawn so far (before the first, in one of 256)."""
         size = max(self._by_size, default=256)
         return quotas(self._shares, self._split, size, filled, self._limit) / size
 
     def counts(self, strata: Tensor, filled: Tensor) -> Tensor:
-        """float64[L, 3]: n of the importance weights (n·p)^(−β), p the share of a draw weight in its phase.
+        """float64[L, S]: n of the importance weights (n·p)^(−β), p the share of a draw weight in its stratum.
 
-        phase: the experiences of the phase, filled float64[L, 3]. memory: all of them, times the phase's share of the
-        batch, strata uint8[L, B]: then n·p = N·P, with P the share of an experience in the whole batch.
+        phase: the experiences of the stratum, filled float64[L, S]. memory: all experiences, times the stratum's share
+        of the batch, strata uint8[L, B]: then n·p = N·P, with P the share of an experience in the whole batch.
         """
         if self._importance == "phase":
             return filled
@@ -82,18 +82,18 @@ def quotas(shares: tuple[float, ...], split: str, size: int, filled: Tensor, lim
         exact = _bounded(exact, filled * limit)
     whole = (exact + 1e-9).floor()
     missing = size - whole.sum(-1, keepdim=True)
-    rest = (exact - whole).round(decimals=9)  # equal ones are equal, whatever the rounding of the shares
+    rest = (exact - whole).round(decimals=9)  # ties stay ties, whatever the rounding of the shares
     rank = rest.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
     return (whole + (rank < missing)).to(torch.int64)
 
 
 def _bounded(exact: Tensor, bound: Tensor) -> Tensor:
-    """`exact` [L, 3] with the same sum, no entry above its bound: what exceeds one goes to the others, in proportion.
+    """`exact` [L, S] with the same sum, no entry above its bound: what exceeds one goes to the others, in proportion.
 
     If the bounds are too small for that, all are raised in proportion.
     """
     size = exact.sum(-1, keepdim=True)
-    for _ in range(exact.shape[-1]):  # what the first gives away may push the second over its bound
+    for _ in range(exact.shape[-1]):  # an entry's excess may push another over its bound
         free = torch.where(exact < bound, exact, 0.0)
         excess = (exact - bound).clamp_min(0.0).sum(-1, keepdim=True)
         exact = torch.minimum(exact, bound) + excess * free / free.sum(-1, keepdim=True).clamp_min(1e-300)

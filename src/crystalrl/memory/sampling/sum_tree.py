@@ -51,7 +51,8 @@ class SumTree:
         """FIRST for a slot never written; increases whenever a slot is written or emptied."""
         self.generation.fill_(FIRST)
         self._issued = 0
-        """Added to the generations of tickets: above all tickets from before other contents were loaded."""
+        """Added to the generations in tickets, so that they exceed all tickets issued before other contents were
+        loaded."""
         self.clear()
         self.nodes = TreeTensors(self.weight, self.label, self.sums, self.generation, self.offsets, slots)
         self.operations = kind.operations(self.nodes)

@@ -38,7 +38,8 @@ def refuse_if_too_large(wanted: int, device: torch.device, what: str) -> None:
 
 
 class Payload:
-    """What a memory asks of its storage besides reading and writing. Nothing, unless frames are stored once."""
+    """What a memory asks of its storage besides reading and writing. Only storage that keeps each frame once has
+    anything to do."""
 
     own_state: ClassVar[tuple[str, ...]] = ()
     """Names of the tensors of `state`."""
@@ -47,7 +48,7 @@ class Payload:
         """Make room for `width` experiences of each lane. Raises MemoryError, with nothing changed, if it cannot."""
 
     def clear(self) -> None:
-        """Forget what no experience needs any longer, because all are forgotten."""
+        """Forget everything: the memory has forgotten all experiences."""
 
     def state(self) -> dict[str, Tensor]:
         """Copies of what is stored besides `rows`."""

@@ -30,7 +30,7 @@ _BLANK = "0" * 64
 _CHECKSUM = re.compile(rb'"checksum":"([0-9a-f]{64})"')
 _CHUNK = 1 << 22
 _ATTEMPTS = 100
-"""How often a file is read again that is replaced while it is being read."""
+"""How many times a file is read again because it was replaced while being read."""
 
 
 def write(path: str | os.PathLike[str], header: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -68,7 +68,7 @@ def _running(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # it belongs to somebody else
+    except OSError:  # it belongs to another user
         return True
     return True
 
@@ -112,7 +112,7 @@ def _digest(path: Path, file: IO[bytes]) -> tuple[str, int | None, str]:
     length = int.from_bytes(file.read(8), "little")
     file.seek(0)
     if length > os.fstat(file.fileno()).st_size:
-        raise CheckpointError(f"{path}: truncated (its header alone should be {length} bytes)")
+        raise CheckpointError(f"{path}: not a crystalrl file, or truncated (its header would be {length} bytes)")
     head = file.read(8 + length)
     found = list(_CHECKSUM.finditer(head))
     place = found[0].start(1) if len(found) == 1 else None
@@ -143,7 +143,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor
             else:
                 if _names(source, file):
                     return found
-    raise CheckpointError(f"{source}: wanted a file that stays, got one that was replaced {_ATTEMPTS} times while read")
+    raise CheckpointError(f"{source}: wanted a file that stays, got one replaced {_ATTEMPTS} times while it was read")
 
 
 def _names(path: Path, file: IO[bytes]) -> bool:

@@ -28,7 +28,7 @@ from crystalrl.memory.storage.spec import StorageSpec
 
 ROLES = ("obs", "next_obs")
 GROUP = 32
-"""Maximum number of consecutive frames that are coded relative to the same one."""
+"""Maximum number of consecutive frames that are coded relative to the same base."""
 
 
 def arena_for(spec: StorageSpec, layout: Layout, coded: bool) -> Arena:
@@ -37,7 +37,7 @@ def arena_for(spec: StorageSpec, layout: Layout, coded: bool) -> Arena:
 
 
 class Fields(dict[str, Any]):
-    """The fields of the first W slots by role; observations are put together when they are read."""
+    """The fields of the first W slots by role; observations are assembled when they are read."""
 
     def __init__(self, arena: FrameArena, slots: int | None) -> None:
         views = arena.stored.torch_views(arena.rows[:, :slots])
@@ -53,9 +53,8 @@ class FrameArena(Arena):
     """An arena that takes in and returns the same rows as `Arena`, and keeps shorter ones (`stored`).
 
     A new frame is compared, byte by byte, with the last frames of its environment (`recent`). Nothing is assumed about
-    how observations follow each other: a frame that is not found is stored, relative to the one that the last frame of
-    its environment is relative to. Invariant: the pool counts, for each frame, the places in `rows` and in `recent`
-    that name it.
+    how observations follow each other: a frame that is not found is stored, with the base of the last frame of its
+    environment. Invariant: the pool counts, for each frame, the places in `rows` and in `recent` that name it.
     """
 
     own_state: ClassVar[tuple[str, ...]] = tuple(
@@ -72,7 +71,7 @@ class FrameArena(Arena):
         self.recent: list[list[tuple[int, bytes]]] = [[] for _ in range(self.lanes * spec.envs)]
         """Numbers and contents of the frames last seen in each environment, newest first."""
         self.since = [0] * len(self.recent)
-        """Frames of each environment in a row that are relative to the same one."""
+        """Latest frames of each environment in a row that have the same base."""
         self._blank = bytes(self.pool.size)
         self._bytes = self._numpy_rows.view(np.uint8)
         self._numbers = self._numbers_in(self._numpy_rows)
@@ -114,7 +113,7 @@ class FrameArena(Arena):
             self._bytes[at, here] = content[there]
 
     def _refer(self, frame: NDArray[np.uint8], env: int) -> int:
-        """The number of a frame that an environment shows, with one reference more. It is stored, unless it is blank or
+        """The number of a frame that an environment shows, with one more reference. It is stored, unless it is blank or
         one of the last frames."""
         recent, content = self.recent[env], frame.tobytes()
         if content == self._blank:
@@ -143,7 +142,7 @@ class FrameArena(Arena):
         return frames.view(field.numpy_dtype).reshape(*lead, *field.shape)
 
     def _views(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """All fields of stored rows, with the observations put together."""
+        """All fields of stored rows, with the observations assembled."""
         numbers = self._numbers_in(rows)
         both = self.observed(numbers.reshape(*rows.shape[:-1], 2, numbers.shape[-1] // 2))
         return self.stored.numpy_views(rows) | dict(zip(ROLES, np.moveaxis(both, rows.ndim - 1, 0), strict=True))

@@ -70,8 +70,8 @@ def _chunks(count: int) -> Iterator[NDArray[np.int32]]:
 
 
 def from_pixels(state: Mapping[str, Tensor], spec: StorageSpec) -> dict[str, Tensor]:
-    """A state that holds `frames.pixels` u8[F, size] with codes in their place. Free numbers are those of blank
-    pixels; the recent frames may name them."""
+    """A state with codes in place of its `frames.pixels` u8[F, size]. Numbers whose pixels are blank are free; the
+    recent frames may name them."""
     pixels, recent, size = state["frames.pixels"], state.get("frames.recent"), frame_bytes(spec)
     if not isinstance(pixels, Tensor) or pixels.dtype != torch.uint8 or pixels.shape[1:] != (size,) or not len(pixels):
         got = f"{pixels.dtype} {list(pixels.shape)}" if isinstance(pixels, Tensor) else type(pixels).__name__

@@ -20,13 +20,13 @@ from crystalrl.memory.storage.heap import Heap
 from crystalrl.memory.storage.spec import StorageSpec
 
 BLANK = 0
-"""Number of the frame of zeros. It is always there, is not counted, and stands for what was never written."""
+"""Number of the frame of zeros. It always exists, is not counted, and stands for what was never written."""
 FIRST, LENGTH, BASE, COUNT = range(4)
 """Columns of the table of frames: first block and bytes of the code, number of the base, references."""
 GROWTH = 1 / 32
 """Smallest part of the table that is added when all numbers are in use."""
 WORTH = 0.75
-"""A code relative to another frame is kept if it is not longer than this part of that frame's own code."""
+"""A code relative to another frame is kept if it is not longer than this fraction of the frame's own code."""
 Frame = NDArray[np.uint8]
 
 
@@ -106,7 +106,7 @@ class FramePool:
         self.heap.reserve(frames * self.heap.needed(self.size))
 
     def add(self, frame: Frame, base: int = BLANK) -> int:
-        """Store a frame, relative to `base` where that saves enough; returns its number, with one reference more. It
+        """Store a frame, relative to `base` where that saves enough; returns its number, with one more reference. It
         is the number of the base if they are the same. A pool that is not `coded` stores every frame as it is."""
         if not self.coded:
             return self._store(frame, BLANK)
@@ -139,7 +139,7 @@ class FramePool:
         return int(self.table[number, BASE]) or number
 
     def hold(self, number: int) -> int:
-        """One reference more to a frame in use; returns its number."""
+        """Add a reference to a frame in use; returns its number."""
         if number != BLANK:
             self.table[number, COUNT] += 1
         return number
@@ -176,7 +176,7 @@ class FramePool:
         return frames
 
     def copy_from(self, source: FramePool, numbers: NDArray[np.int32]) -> None:
-        """Copy frames, and their bases, under the same numbers. The copy counts no references: it is to be read."""
+        """Copy frames, and their bases, under the same numbers. The copy counts no references: it is only read."""
         numbers = np.union1d(numbers, source.table[numbers, BASE])
         codes, length = source._codes(numbers), source.table[numbers, LENGTH]
         self.table.resize((max(len(self.table), source.used), 4), refcheck=False)

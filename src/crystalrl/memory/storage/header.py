@@ -96,7 +96,7 @@ def refuse_sparse(header: Header, state: Mapping[str, Tensor]) -> None:
 
 
 def short(value: object) -> str:
-    """The beginning of what `value` looks like."""
+    """The beginning of the text of `value`."""
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= 300 else f"{text[:300]}…"
 

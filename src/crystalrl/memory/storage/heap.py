@@ -1,6 +1,6 @@
 """Byte strings of different lengths in one array, as chains of blocks of one size.
 
-A block that is freed fits every later string, so memory is never fragmented and nothing has to be moved.
+A freed block fits any later string, so memory is never fragmented and nothing has to be moved.
 """
 
 from __future__ import annotations

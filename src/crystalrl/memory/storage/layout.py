@@ -82,7 +82,7 @@ class Layout:
         self._runs = [self._run(dtype, list(g)) for dtype, g in groupby(self.fields.values(), key=lambda f: f.dtype)]
 
     def _run(self, dtype: torch.dtype, run: list[Field]) -> tuple[torch.dtype, list[int], list[Field]]:
-        """How to cut all fields of one dtype out of a row at once: the dtype, the sizes of the pieces, the fields."""
+        """How to split a row into all fields of one dtype at once: the dtype, the sizes of the pieces, the fields."""
         last = run[-1].stop // dtype.itemsize
         return dtype, [run[0].begin, *(f.size for f in run), self.words * WORD // dtype.itemsize - last], run
 

@@ -183,7 +183,7 @@ class Packer:
         return mask.reshape(self.lanes, spec.envs)
 
     def check(self) -> None:
-        """Raise if something was given that set `corrupt` (this synchronises)."""
+        """Raise if bad input has set `corrupt` (this synchronises)."""
         if bool(self.corrupt):
             raise ValueError(
                 "wanted finite numbers, known actions and slots, but NaN, infinity, a wrong action or slot was given"

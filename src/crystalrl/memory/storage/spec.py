@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from inspect import signature
+from typing import Any, Self, TypedDict
 
 import torch
 
@@ -13,7 +14,7 @@ from crystalrl.random import lane_seeds
 Shape = tuple[int, ...]
 FLOATS = (torch.float16, torch.float32, torch.float64)
 WIDER = {torch.uint16: torch.int32, torch.uint32: torch.int64}
-"""dtypes that are not stored as they are, and the ones that hold their values."""
+"""dtypes that are not stored as such, and those that hold their values instead."""
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
 
 
@@ -91,6 +92,17 @@ class StorageSpec:
         if self.stack is not None:
             _stack(self.stack, self.obs, torch.device(self.device))
 
+    @classmethod
+    def of(cls, kind: type, capacity: int, options: StorageOptions) -> Self:
+        """From the keyword arguments of a memory of this kind; TypeError if one is unknown or missing."""
+        known = {*StorageOptions.__annotations__, *signature(kind).parameters} - {"storage"}
+        if strange := sorted(set(options) - known):
+            wanted = f"arguments among {', '.join(sorted(known))}"
+            raise TypeError(f"{kind.__name__}: wanted {wanted}, got {', '.join(strange)}")
+        if missing := [name for name in ("obs", "action") if name not in options]:
+            raise TypeError(f"{kind.__name__}: wanted obs= and action=, got no {' and no '.join(missing)}")
+        return cls(capacity, **options)
+
     @property
     def obs_shapes(self) -> dict[str, Shape]:
         """name → shape; the name of a plain observation is empty."""
@@ -115,7 +127,7 @@ STRUCTURE = ("capacity", "obs", "action", "obs_dtype", "action_dtype", "lanes", 
 
 
 def storage_to_json(spec: StorageSpec) -> dict[str, Any]:
-    """The structure of a memory. `stack` is there only where it is used: files without it are as before."""
+    """The structure of a memory. `stack` is named only where it is used, so that other files stay the same."""
     names = STRUCTURE if spec.stack is None else (*STRUCTURE, "stack")
     return {name: _to_json(getattr(spec, name)) for name in names}
 

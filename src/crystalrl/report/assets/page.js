@@ -79,6 +79,7 @@
     const boxes = study ? [...study.querySelectorAll(".rows input[data-row]")] : [];
     return new Set(boxes.filter((box) => !box.checked).map((box) => box.dataset.row));
   };
+  const fitted = (figure) => figure.querySelector("[data-fit]:checked") !== null;
   function colourOf(spec, figure, row) {
     if (spec.options.own && OWN[row]) return OWN[row];
     const names = rowsOf(figure);
@@ -163,10 +164,10 @@
     const gone = hidden(figure), X = column(spec, "x"), Y = column(spec, "y"), L = column(spec, "low"), H = column(spec, "high");
     const all = groups(spec, figure, panel, gone), means = all.filter((g) => g.seed < 0);
     const singles = figure.querySelector("[data-seeds]"), withSeeds = singles && singles.checked;
-    const free = spec.options.free, chosen = free ? means : groups(spec, figure, panel, new Set());
+    const free = spec.options.free || fitted(figure), chosen = free ? means : groups(spec, figure, panel, new Set());
     const xs = extent(chosen.flatMap((g) => g.at.map((i) => X[i])), 0.5);
     const counts = spec.options.counts;
-    let ys = spec.limits && !free ? spec.limits : extent(chosen.flatMap((g) => g.at.flatMap((i) => [Y[i], L[i], H[i]])), 0.1);
+    let ys = spec.limits && !fitted(figure) && !spec.options.free ? spec.limits : extent(chosen.flatMap((g) => g.at.flatMap((i) => [Y[i], L[i], H[i]])), 0.1);
     if (counts) ys = [0, ys[1] > 0.1 || ys[0] > -0.1 ? ys[1] : 1];
     const whole = spec.options.whole || chosen.every((g) => g.at.every((i) => Number.isInteger(X[i])));
     const [sx, sy] = frame(svg, box, spec, xs, ys[0] === ys[1] ? [ys[0] - 1, ys[1] + 1] : ys, false, whole);
@@ -176,12 +177,15 @@
       if (band.length > 1) el("path", { d: path([...band.map((i) => [sx(X[i]), sy(H[i])]), ...band.reverse().map((i) => [sx(X[i]), sy(L[i])])]) + "Z", fill: colour, opacity: faint, "data-row": g.row }, svg);
       if (spec.options.dots) for (const i of g.at) if (known(L[i])) el("line", { x1: sx(X[i]), x2: sx(X[i]), y1: sy(L[i]), y2: sy(H[i]), stroke: colour, opacity: 0.5 }, svg);
     }
+    const dots = (g, size) => { for (const i of g.at) if (known(Y[i])) el("circle", { cx: sx(X[i]), cy: sy(Y[i]), r: size, fill: colourOf(spec, figure, g.row), "data-row": g.row }, svg); };
     for (const g of withSeeds ? all : means) {
+      if (g.row === spec.options.marked) continue;
       const colour = colourOf(spec, figure, g.row), single = g.seed >= 0;
       const line = el("path", { d: path(g.at.map((i) => [sx(X[i]), sy(Y[i])])), fill: "none", stroke: colour, "stroke-width": single ? 0.6 : 1.7, opacity: single ? 0.45 : 1, "stroke-dasharray": dashOf(spec, figure, g.row), "data-row": g.row, "data-seed": g.seed }, svg);
-      if (g.at.length === 1 || spec.options.dots) for (const i of g.at) if (known(Y[i])) el("circle", { cx: sx(X[i]), cy: sy(Y[i]), r: 3, fill: colour }, svg);
+      if (g.at.length === 1 || spec.options.dots) dots(g, 3);
       if (single) line.classList.add("seed");
     }
+    for (const g of means) if (g.row === spec.options.marked) dots(g, 2);
     const places = distinct(means.flatMap((g) => g.at.map((i) => X[i]))).sort((a, b) => a - b);
     const mark = el("line", { class: "start hidden", y1: box.top, y2: box.bottom }, svg);
     let pointer = null;
@@ -244,7 +248,9 @@
     const gone = hidden(figure), V = column(spec, "value"), L = column(spec, "low"), H = column(spec, "high");
     const rows = column(spec, "row"), panels = column(spec, "panel");
     const at = rows.map((_, i) => i).filter((i) => panels[i] === panel && !gone.has(rows[i]));
-    const xs = spec.limits || extent([...at.flatMap((i) => [V[i], L[i], H[i]]), ...(spec.options.zero ? [0] : []), ...(spec.options.unit ? [0, 1] : [])], 0.1);
+    if (figure.querySelector("[data-order]:checked")) at.sort((a, b) => V[b] - V[a]);
+    const whole = spec.options.unit && !fitted(figure) ? [0, 1] : [];
+    const xs = spec.limits && !fitted(figure) ? spec.limits : extent([...at.flatMap((i) => [V[i], L[i], H[i]]), ...(spec.options.zero ? [0] : []), ...whole], 0.1);
     const [sx] = frame(svg, box, spec, xs, [0, 1], true);
     const step = (box.bottom - box.top) / Math.max(at.length, 1), sy = (n) => box.top + step * (n + (box.stacked ? 0.72 : 0.5));
     if (spec.options.zero) el("line", { x1: sx(0), x2: sx(0), y1: box.top, y2: box.bottom, stroke: "var(--fg)" }, svg);
@@ -315,10 +321,14 @@
     };
   }
 
+  function ordered(words) {
+    const phases = Object.keys(OWN);
+    return words.sort((a, b) => phases.indexOf(a) - phases.indexOf(b) || String(a).localeCompare(String(b), "en", { numeric: true }));
+  }
   function drawPoints(svg, box, spec, figure) {
     const X = column(spec, "x"), Y = column(spec, "y"), by = figure.querySelector("[data-colour]");
     const name = by ? by.value : spec.colours[0], C = name ? column(spec, name) : null;
-    const words = C && C.some((v) => typeof v === "string") ? distinct(C) : null, range = C && !words ? extent(C, 0.5) : null;
+    const words = C && C.some((v) => typeof v === "string") ? ordered(distinct(C)) : null, range = C && !words ? extent(C, 0.5) : null;
     const paint = (i) => !C || !known(C[i]) ? "var(--dim)" : words ? OWN[C[i]] || "var(--r" + (words.indexOf(C[i]) % 10) + ")" : ramp(RAMP, (C[i] - range[0]) / (range[1] - range[0]));
     const padded = ([low, high]) => [low - 0.03 * (high - low), high + 0.03 * (high - low)];
     const [sx, sy] = frame(svg, box, spec, padded(extent(X, 0.5)), padded(extent(Y, 0.5)));
@@ -328,6 +338,7 @@
     const scale = figure.querySelector(".scale");
     if (scale) {
       scale.replaceChildren();
+      html("span", { class: "paper" }, scale, name + ": ");  // on paper, the choice is not shown
       if (words) words.slice(0, 30).forEach((w) => { const one = html("span", {}, scale); html("b", { style: "background:" + (OWN[w] || "var(--r" + (words.indexOf(w) % 10) + ")") + ";display:inline-block;width:.8em;height:.8em;border-radius:50%;margin:0 .3em 0 .6em" }, one); one.append(w); });
       else if (range) gradient(scale, range, RAMP);
     }
@@ -394,6 +405,11 @@
     if (left.length && gone.has(select.value)) select.value = left[0];
     return left.filter((p) => p === select.value);
   }
+  function box(bar, name, text, figure) {
+    const label = html("label", {}, bar), made = html("input", { type: "checkbox", [name]: "" }, label);
+    label.append(" " + text);
+    made.onchange = () => draw(figure);
+  }
   function tools(spec, figure) {
     const bar = figure.querySelector(".tools") || html("div", { class: "tools" }, figure);
     const panels = spec.kind === "points" ? [""] : distinct(column(spec, "panel"));
@@ -405,10 +421,10 @@
     }
     const seeds = column(spec, "seed");
     if (spec.kind === "lines" && seeds && seeds.some((s) => s >= 0)) {
-      const label = html("label", {}, bar), box = html("input", { type: "checkbox", "data-seeds": "" }, label);
-      label.append(" single seeds");
-      box.onchange = () => draw(figure);
+      box(bar, "data-seeds", "single seeds", figure);
     }
+    if (spec.kind === "intervals") box(bar, "data-order", "highest first", figure);
+    if (spec.kind === "intervals" && spec.options.unit || spec.kind === "lines" && spec.limits) box(bar, "data-fit", "fit the axis to the rows shown", figure);
     if (spec.options.own) {
       const legend = html("span", { class: "scale" }, bar);
       for (const r of distinct(column(spec, "row")).slice(0, 60)) { const one = html("span", {}, legend); html("b", { style: "background:" + colourOf(spec, figure, r) + ";display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 .6em" }, one); one.append(r); }

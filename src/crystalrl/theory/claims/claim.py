@@ -26,7 +26,7 @@ class Place:
     """Where the paper says it. `tests/theory/claims/test_claims.py` compares places with the paper's source."""
 
     name: str
-    """Theorem, equation, table or topic; unique. Theorems and equations go by their LaTeX labels."""
+    """Theorem, equation, table or topic; unique. Theorems and equations are named by their LaTeX labels."""
     section: str
     """Number of the section as printed, such as "III-D", or "Abstract"."""
     line: int

@@ -20,7 +20,7 @@ from tools.environments import Environment, build
 
 FIRST = (
     "pip install 'crystalrl[study]'",
-    "crystalrl run nav-3 --memory crystal --seeds 0:2 --steps 3000 --capacity 600 --out runs/first",
+    "crystalrl run nav-3 --memory crystal --seeds 0:2 --steps 5000 --capacity 800 --out runs/first",
     "crystalrl report runs/first --figure runs/first.svg",
 )
 STUDY = """title = "Two tasks of my own"
@@ -98,9 +98,14 @@ def measure(setting: Setting) -> Iterator[Result]:
     """Follow the three paths in a new environment, one after another. Runs that are stored stay."""
     result: Result = {"machine": machine(), "runs": list((setting.stored or {}).get("runs", []))}
     with tempfile.TemporaryDirectory() as folder:
-        run = {"load": round(os.getloadavg()[0], 1), "packages": packages(), "paths": followed(Path(folder))}
-        result["runs"].append(run)
+        told = {"steps": steps(), "load": round(os.getloadavg()[0], 1), "packages": packages()}
+        result["runs"].append({**told, "paths": followed(Path(folder))})
     yield result
+
+
+def steps() -> int:
+    """Steps per task of the first plot; earlier runs had fewer."""
+    return int(FIRST[1].split("--steps ")[1].split()[0])
 
 
 def packages() -> str:
@@ -137,27 +142,23 @@ WORDS = {
 
 def block(result: Result) -> str:
     """What was typed, how long it took in every run, and the goals."""
-    rows = [
-        [
-            WORDS[name],
-            f"{result['runs'][-1]['paths'][name]['lines']}",
-            *(_times(run, name) for run in result["runs"]),
-            _goal(name),
-        ]
-        for name in LIMITS
-    ]
-    heads = [_head(number, run) for number, run in enumerate(result["runs"], 1)]
+    last = result["runs"][-1]["paths"]
+    rows = [["lines", *(f"{last[name]['lines']}" for name in LIMITS)], ["goal", *map(_goal, LIMITS)]]
+    for number, run in enumerate(result["runs"], 1):
+        rows.append([_head(number, run), *(_times(run, name) for name in LIMITS)])
     cores = result["machine"]["cores"]
     note = (
         "Time until the last line is done, and in brackets processor time. With local packages pip had copies, and "
         "downloads, mostly of PyTorch, come on top; where nothing is said, it was not recorded. PyTorch is the build "
-        f"named below. The machine, with {cores} cores, had other work: its load is given. All stored runs are shown."
+        f"named below. The machine, with {cores} cores, had other work: its load is given. All stored runs are shown; "
+        "their steps are those per task of the first plot."
     )
-    return "\n\n".join([table(["path", "lines", *heads, "goal"], rows), note, measured_on(result["machine"])])
+    return "\n\n".join([table(["", *(WORDS[name] for name in LIMITS)], rows), note, measured_on(result["machine"])])
 
 
 def _head(number: int, run: Result) -> str:
-    return f"run {number}, load {run['load']}" + (f", packages {run['packages']}" if "packages" in run else "")
+    found = f", packages {run['packages']}" if "packages" in run else ""
+    return f"run {number}, {run['steps']:,} steps, load {run['load']}{found}"
 
 
 def _times(run: Result, name: str) -> str:

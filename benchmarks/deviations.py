@@ -1,4 +1,4 @@
-"""What is left between `CrystalParams.paper()` and the letter of the paper, in numbers."""
+"""Where `CrystalParams.paper()` differs from a literal reading of the paper, in numbers."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def contradicted(slots: int) -> Result:
 
 
 def newcomers(rounds: int) -> Result:
-    """Of 100 newcomers to a full memory of 400, those kept: without bounds until the consolidation (the letter), with
-    spare slots for all, for half of them, and for none."""
+    """Of 100 new experiences in a full memory of 400, those kept: without bounds until the consolidation (the paper),
+    with spare slots for all, for half of them, and for none."""
     kept = {}
     for name, spare in (("letter", 1.0), ("spare for all", 0.2), ("spare for half", 1 / 9), ("no spare", 0.0)):
         slots = 4000 if name == "letter" else round(400 / (1 - spare))
@@ -168,7 +168,7 @@ def measure(setting: Setting) -> Iterator[Result]:
 
 def block(result: Result) -> str:
     """The table of deviations: what, why, and the measured effect."""
-    rows = [["what differs from the letter", "why", "measured"], ["---"] * 3, *_rows(result)]
+    rows = [["what differs from the paper", "why", "measured"], ["---"] * 3, *_rows(result)]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
@@ -183,11 +183,11 @@ def _rows(result: Result) -> Iterator[list[str]]:
         f"{lists['seconds']:.1f} s instead of {pairs['seconds']:.1f} s",
     ]
     yield [
-        "What arrives beyond the spare slots (5 %) before a consolidation overwrites liquid by its last known U, and a "
-        "newcomer overwritten before it was evaluated counts as no visit (Algorithms 1 and 3)",
+        "What arrives beyond the spare slots (5 %) before a consolidation overwrites liquid by its last known U, and "
+        "an experience overwritten before it was evaluated counts as no visit (Algorithms 1 and 3)",
         "Slots are fixed; the paper lets the liquid buffer grow until the consolidation",
-        f"of 100 newcomers {kept['letter']} stay in a buffer that grows, {kept['spare for all']} with spare slots for "
-        f"all, {kept['spare for half']} for half of them, {kept['no spare']} for none",
+        f"of 100 new experiences {kept['letter']} stay in a buffer that grows, {kept['spare for all']} with spare "
+        f"slots for all, {kept['spare for half']} for half of them, {kept['no spare']} for none",
     ]
     changed = result["utility"]
     yield [
@@ -223,5 +223,6 @@ def _rows(result: Result) -> Iterator[list[str]]:
 
 def learning_block(result: Result) -> str:
     """How the preset learns as it is, and as the rows of the evidence set it."""
-    letter, evidence = (" and ".join(f"{x:.2f}" for x in result["learning"][name]) for name in ("letter", "evidence"))
-    return f"Three navigation tasks, 4,000 steps each, 1,000 slots, two seeds: {letter} as it is, {evidence} so."
+    plain, evidence = (" and ".join(f"{x:.2f}" for x in result["learning"][name]) for name in ("letter", "evidence"))
+    study = "Three navigation tasks, 4,000 steps each, 1,000 slots, two seeds"
+    return f"{study}: {plain} with the preset as it is, {evidence} with ε, δ_r and the interval set."
