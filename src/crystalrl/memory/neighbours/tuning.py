@@ -64,4 +64,4 @@ def tuning_for(slots: int, device: str) -> GraphTuning:
     are needed."""
     if device != "cpu" or slots > WITHOUT_INDEX:
         return GraphTuning()
-    return GraphTuning(index="none", spare=14, query_every=12, renewed_every=8)
+    return GraphTuning(index="none", spare=14, query_every=4, renewed_every=4)
