@@ -13,6 +13,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -94,29 +95,36 @@ class Peer:
         vectors = own.vectors("obs", slots).numpy()
         self.count, size = vectors.shape
         lists = int(Ivf.lists_per_root * self.count**0.5)
-        self.index = peers.faiss_index(size, lists, Ivf.min_probes)
         step = max(1, self.count // (lists * Ivf.trained_on))
-        self.built = process_and_wall(lambda: (self.index.train(vectors[::step]), self.index.add(vectors)))
         some = slots[torch.randperm(self.count, generator=torch.Generator().manual_seed(2))[:QUERIES]]
-        self.queries = own.vectors("next_obs", some).numpy()
-        self.padded = np.pad(self.queries, ((0, 0), (0, -size % Ivf.pad_to)))
-        self.rounds: dict[str, list[tuple[float, float]]] = {"peer": [], "padded_peer": []}
+        queries = own.vectors("next_obs", some).numpy()
+        self.searches, self.built = {}, {}
+        for name, wide in (("peer", size), ("padded_peer", size + -size % Ivf.pad_to)):
+            index = peers.faiss_index(wide, lists, Ivf.min_probes)
+            rows, asked = (np.pad(each, ((0, 0), (0, wide - size))) for each in (vectors, queries))
+            self.built[name] = process_and_wall(partial(_build, index, rows, step))
+            self.searches[name] = partial(index.search, asked, 10)
+        self.rounds: dict[str, list[tuple[float, float]]] = {name: [] for name in self.searches}
 
-    def ask(self, memory: CrystalMemory) -> None:
-        padded = NeighbourLists(memory).faiss_index()
-        padded.nprobe, padded.max_codes = Ivf.min_probes, 0
-        self.rounds["peer"].append(process_and_wall(lambda: self.index.search(self.queries, 10)))
-        self.rounds["padded_peer"].append(process_and_wall(lambda: padded.search(self.padded, 10)))
+    def ask(self) -> None:
+        for name, search in self.searches.items():
+            self.rounds[name].append(process_and_wall(search))
 
     def compared(self, ours: list[float]) -> dict[str, float]:
         """ours: process and wall seconds of a consolidation."""
         result = {}
         for name, mark in (("peer", ""), ("padded_peer", "padded_")):
-            asked = (mean(each) / len(self.queries) * self.count for each in zip(*self.rounds[name], strict=True))
-            process, wall = (built + taken for built, taken in zip(self.built, asked, strict=True))
+            asked = (mean(each) / QUERIES * self.count for each in zip(*self.rounds[name], strict=True))
+            process, wall = (built + taken for built, taken in zip(self.built[name], asked, strict=True))
             result |= {f"{mark}peer_seconds": process, f"{mark}peer_wall_seconds": wall}
             result |= {f"{mark}ratio": ours[0] / process, f"{mark}wall_ratio": ours[1] / wall}
         return result
+
+
+def _build(index: Any, rows: Any, step: int) -> None:
+    """Train a FAISS index on every step-th row, and fill it."""
+    index.train(rows[::step])
+    index.add(rows)
 
 
 def measured(name: str) -> Result:
@@ -130,7 +138,7 @@ def measured(name: str) -> Result:
         rounds.append(taken)
         reports.append(report)
         if peer is not None:
-            peer.ask(memory)
+            peer.ask()
     ours = [mean(each) for each in zip(*rounds, strict=True)]
     return {
         "seconds": ours[0], "wall_seconds": ours[1], "worst": max(process for process, _ in rounds),

@@ -134,11 +134,6 @@ class NeighbourLists:
         assert self._graph.successor_lists is not None
         return self._graph.successor_lists.index[0, slots].to(torch.int64)
 
-    def faiss_index(self) -> Any:
-        """The index from which the lists are refined."""
-        assert isinstance(self._graph.index, Ivf)
-        return self._graph.index.indices[0]
-
 
 def sample_parts(memory: ReplayMemory, size: int) -> dict[str, Callable[[], object]]:
     """The parts of `sample` and `update` of one lane, each as a step of its own that draws first where it must."""
@@ -162,10 +157,11 @@ def sample_parts(memory: ReplayMemory, size: int) -> dict[str, Callable[[], obje
 
 
 def build_lists(memory: CrystalMemory) -> None:
-    """Make the memory, which must be full, keep neighbour lists and their index."""
+    """Make the memory, which must be full, keep neighbour lists and their index, if it has one."""
     memory.neighbours.graph = graph = memory.neighbours.empty_graph(memory.arena)
     every = torch.ones(1, memory.capacity, dtype=torch.bool)
-    graph.index.build(every, every[:, 0], partial(graph.states.vectors, "obs"))
+    if graph.index is not None:
+        graph.index.build(every, every[:, 0], partial(graph.states.vectors, "obs"))
 
 
 def bytes_by_part(memory: Any) -> dict[str, float]:

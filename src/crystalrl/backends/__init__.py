@@ -43,6 +43,8 @@ class Backend:
     pairs: Pairs | None = None
     graph: ModuleType | None = None
     """Loops over neighbour lists: `numba_graph`."""
+    products: ModuleType | None = None
+    """Loops over products of states: `numba_products`."""
     similar: ModuleType | None = None
     """Loops over lists of similar experiences: `numba_similar`."""
     adam: Callable[..., None] | None = None
@@ -108,12 +110,20 @@ def _numpy() -> Backend:
 
 
 def _numba() -> Backend:
-    from crystalrl.backends import numba_frames, numba_graph, numba_pairs, numba_similar, numba_tree, numba_writes
+    from crystalrl.backends import (
+        numba_frames,
+        numba_graph,
+        numba_pairs,
+        numba_products,
+        numba_similar,
+        numba_tree,
+        numba_writes,
+    )
 
     pairs = Pairs(numba_pairs.nearest, numba_pairs.tally, numba_pairs.votes)
     host = _on_host("numba", numba_tree, numba_writes)
     host = replace(host, store=numba_writes.store_rows, finite=numba_writes.finite, frames=numba_frames)
-    return replace(host, pairs=pairs, graph=numba_graph, similar=numba_similar)
+    return replace(host, pairs=pairs, graph=numba_graph, products=numba_products, similar=numba_similar)
 
 
 def _on_host(name: str, loops: ModuleType, writes: ModuleType) -> Backend:

@@ -196,9 +196,14 @@ def _insert(names: Any, space: Any, owner: int, slot: int, last: Any) -> None:
         last[owner] = _between(points, owner, states, names[held - 1], scale)
         if apart >= last[owner]:
             return
-    at = min(held, len(names) - 1)
-    while at > 0 and _between(points, owner, states, names[at - 1], scale) > apart:
-        names[at] = names[at - 1]
-        at -= 1
+    at, end = 0, held
+    while at < end:
+        middle = (at + end) // 2
+        if _between(points, owner, states, names[middle], scale) > apart:
+            end = middle
+        else:
+            at = middle + 1
+    for x in range(min(held, len(names) - 1), at, -1):
+        names[x] = names[x - 1]
     names[at] = slot
     last[owner] = _between(points, owner, states, names[min(held, len(names) - 1)], scale)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from crystalrl.memory.neighbours.tuning import GraphTuning
 from tests.experience import assert_same_state
 from tests.memory.neighbours.walks import uneven, uneven_memory
 
@@ -44,6 +45,7 @@ def test_lists_are_saved_so_that_a_loaded_memory_goes_on_the_same(kind: str, tmp
 @pytest.mark.usefixtures("narrow")
 def test_lists_that_cannot_be_right_are_refused_and_nothing_changes() -> None:
     memory = uneven_memory(3, 7)
+    memory.neighbours.tuning = GraphTuning()
     uneven(memory, None, range(200))
     before = memory.state_dict()
 
@@ -72,3 +74,20 @@ def test_lists_that_cannot_be_right_are_refused_and_nothing_changes() -> None:
     assert_same_state(before, memory.state_dict())
     memory.load_state_dict({name: tensor for name, tensor in before.items() if not name.startswith("vicinity.")})
     assert memory.neighbours.graph is None
+
+
+@pytest.mark.usefixtures("narrow")
+def test_shorter_lists_of_earlier_versions_are_read_and_become_longer() -> None:
+    old, memory = (uneven_memory(3, 7) for _ in range(2))
+    old.neighbours.tuning = GraphTuning()
+    uneven(old, None, range(200))
+    memory.load_state_dict(old.state_dict())
+    here, there = (each.neighbours.graph.successor_lists for each in (old, memory))  # type: ignore[union-attr]
+    assert here is not None
+    assert there is not None
+    assert there.k > here.k
+    assert torch.equal(there.index[..., : here.k], here.index)
+    assert bool((there.index[..., here.k :] == -1).all())
+    uneven(memory, None, range(200, 400))
+    assert int((there.index >= 0).sum(-1).max()) > here.k
+    memory.check()

@@ -9,6 +9,7 @@ import torch
 
 from crystalrl import CrystalMemory
 from crystalrl.memory.neighbours.index import have_faiss
+from crystalrl.memory.neighbours.tuning import GraphTuning
 from tests.memory.crystal.test_lanes import CASES, built, life, part, same
 from tests.memory.neighbours.walks import critic, graph_of, memory_of, refresh, uneven, uneven_memory, walk
 
@@ -43,13 +44,17 @@ def test_a_lane_that_fills_unevenly_equals_its_seed_alone() -> None:
 def test_without_faiss_all_pairs_are_compared_and_a_warning_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    memory = memory_of(100)
-    walk(memory, 4, 0)
+    memory, small = memory_of(100), memory_of(100)
+    memory.neighbours.tuning = GraphTuning()
+    for each in (memory, small):
+        walk(each, 4, 0)
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "faiss", None)  # as if it were not installed
         with pytest.warns(UserWarning, match="faiss-cpu"):
             memory.consolidate(critic)
+        small.consolidate(critic)
     assert memory.neighbours.graph is None
+    assert small.neighbours.graph is not None, "small memories need no index"
     assert have_faiss()
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import NoneType
+
 import pytest
 
 from crystalrl.memory.neighbours.index import Brute, Ivf
-from crystalrl.memory.neighbours.tuning import GraphTuning
+from crystalrl.memory.neighbours.tuning import WITHOUT_INDEX, GraphTuning, tuning_for
 from tests.memory.neighbours.walks import critic, graph_of, memory_of, recall, walk
 
 pytest.importorskip("faiss")
@@ -37,7 +39,7 @@ def test_more_lists_are_renewed_with_a_larger_budget_and_recall_rises() -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize(("index", "kind"), [("auto", Ivf), ("ivf", Ivf), ("brute", Brute)])
+@pytest.mark.parametrize(("index", "kind"), [("auto", Ivf), ("ivf", Ivf), ("brute", Brute), ("none", NoneType)])
 def test_lists_have_the_places_and_the_index_that_were_chosen(index: str, kind: type) -> None:
     memory = memory_of(200)
     memory.neighbours.tuning = GraphTuning(index=index, spare=5, similar=7)  # type: ignore[arg-type]
@@ -48,3 +50,10 @@ def test_lists_have_the_places_and_the_index_that_were_chosen(index: str, kind: 
     assert graph.similar_lists is not None
     assert (graph.successor_lists.k, graph.similar_lists.k) == (memory.params.k + 5, 7)
     assert type(graph.index) is kind
+
+
+def test_small_memories_on_cpu_have_no_index_but_longer_lists() -> None:
+    small = tuning_for(WITHOUT_INDEX, "cpu")
+    assert small.index == "none"
+    assert small.spare > GraphTuning.spare
+    assert tuning_for(WITHOUT_INDEX + 1, "cpu") == tuning_for(WITHOUT_INDEX, "cuda") == GraphTuning()

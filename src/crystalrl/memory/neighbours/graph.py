@@ -13,7 +13,7 @@ from crystalrl.memory.neighbours.epsilon import Scales
 from crystalrl.memory.neighbours.exact import Near
 from crystalrl.memory.neighbours.experiences import Outcomes
 from crystalrl.memory.neighbours.features import Features
-from crystalrl.memory.neighbours.index import Brute, Index, Ivf
+from crystalrl.memory.neighbours.index import Brute, Ivf, empty_index, without_index
 from crystalrl.memory.neighbours.lists import Lists, grouped
 from crystalrl.memory.neighbours.refine import Refiner
 from crystalrl.memory.neighbours.similar import SimilarLists
@@ -42,12 +42,14 @@ class NeighbourGraph:
         self.params, self.features, self.scales, self.backend, self.tuning = params, features, scales, backend, tuning
         self.lanes, self.capacity, self.device = spec.lanes or 1, spec.capacity, torch.device(spec.device)
         self.states = StateVectors(features, arena, params.raw_distance)
-        self.index = self._empty_index()
         self.rule = params.interference
         self.successor_lists = self._empty_lists(params.k + tuning.spare) if needs_near(params) else None
         """The states nearest to each successor state."""
         self.similar_lists = self._empty_lists(tuning.similar) if self.rule != "none" else None
         """The experiences within ε of each, as the rule measures it."""
+        indexed = not without_index(params, backend, tuning)
+        sizes = (self.lanes, self.capacity, self.states.size)
+        self.index = empty_index(tuning.index, sizes, self.device) if indexed else None
         self.epsilon = torch.zeros(self.lanes, 1, dtype=torch.float32, device=self.device)
         self.built_for = torch.zeros(self.lanes, dtype=torch.int64, device=self.device)
         """Experiences that each lane held when its index was built; 0: not yet."""
@@ -60,12 +62,6 @@ class NeighbourGraph:
         self.has_unevaluated = torch.zeros(self.lanes, 0, dtype=torch.bool, device=self.device)
         """bool[L, W]: slots with an unevaluated experience within ε, in the current consolidation."""
         self._classify: NeighbourClass | None = None
-
-    def _empty_index(self) -> Index:
-        kind = self.tuning.index
-        if kind == "ivf" or (kind == "auto" and self.device.type == "cpu"):
-            return Ivf(self.lanes, self.states.size)
-        return Brute(self.lanes, self.capacity, self.states.size, self.device)
 
     def _empty_lists(self, k: int) -> Lists:
         return Lists(self.lanes, self.capacity, k, self.device, self.backend.graph)
@@ -83,9 +79,8 @@ class NeighbourGraph:
         self._drop(self.active & ~lanes)
         self.active = lanes
         view = view.part(lanes, view.slots)
-        outcomes = Outcomes(
-            reward=view.fields["reward"], birth=view.birth, phase=view.phase, unevaluated=view.unevaluated
-        )
+        found = {"birth": view.birth, "phase": view.phase, "unevaluated": view.unevaluated}
+        outcomes = Outcomes(reward=view.fields["reward"], **found)
         delta_r = self.scales.delta_r(view)
         self._compared = (self.rule, outcomes, delta_r)
         self._classify = None if self.rule == "none" else neighbour_class(self.rule, outcomes, delta_r)
@@ -119,7 +114,7 @@ class NeighbourGraph:
         querying = new & (new.sum(-1, keepdim=True) <= self.tuning.query_limit)
         trajectories = Trajectories(view, self.features.spec.envs)
         self._offer_adjacent(view, new & ~querying, trajectories)
-        if self.successor_lists is not None and isinstance(self.index, Ivf) and self.backend.graph is not None:
+        if self.successor_lists is not None and not isinstance(self.index, Brute) and self.backend.graph is not None:
             self._refine(view, querying, (turn, short), trajectories)
         else:
             self._insert(view, *self._query(view, querying | turn | short, trajectories))
@@ -137,10 +132,11 @@ class NeighbourGraph:
         rebuilt, measuring = torch.stack([stale, measured]).cpu()  # one synchronisation
         if bool(rebuilt.any()):
             self.states.fit(view, stale)
-            self.index.build(view.occupied, stale, lambda some: self.states.vectors("obs", some))
+            if self.index is not None:
+                self.index.build(view.occupied, stale, lambda some: self.states.vectors("obs", some))
             self.built_for = torch.where(stale, count, self.built_for)
             self.added = torch.where(stale, 0, self.added)
-        if not bool(rebuilt.all()):
+        if self.index is not None and not bool(rebuilt.all()):
             kept = ~stale[:, None]
             self.index.replace(removed & kept, slots, real & kept, self.states.vectors("obs", slots))
         self.reach[view.due_on_host] = view.slots
@@ -156,7 +152,7 @@ class NeighbourGraph:
     def _to_renew(self, view: View, new: Tensor) -> tuple[Tensor, Tensor]:
         """bool[L, W] each: lists that are renewed because it is their turn, and because they are short."""
         budget = view.unevaluated.sum(-1, keepdim=True).clamp(self.tuning.min_budget, self.tuning.max_budget)
-        period = (2 * view.width.to(budget.device)[:, None] // budget).clamp_min(1)
+        period = (self.tuning.renewed_every * view.width.to(budget.device)[:, None] // budget).clamp_min(1)
         number = torch.arange(view.slots, device=view.phase.device)
         known = view.occupied & view.due & ~new
         turn = known & (number % period == view.consolidations[:, None] % period)
@@ -188,12 +184,13 @@ class NeighbourGraph:
     def _refine(self, view: View, new: Tensor, renewed: tuple[Tensor, Tensor], trajectories: Trajectories) -> None:
         """New experiences query the index; lists that are renewed search the graph."""
         assert self.successor_lists is not None
-        assert isinstance(self.index, Ivf)
+        assert self.index is None or isinstance(self.index, Ivf)
         assert self.backend.graph is not None
         for lane in view.due_on_host.nonzero()[:, 0].tolist():
             refiner = Refiner(
-                loops=self.backend.graph, lists=self.successor_lists, states=self.states, index=self.index,
-                trajectories=trajectories, tuning=self.tuning, lane=lane, turn=int(view.consolidations[lane]),
+                loops=self.backend.graph, products=self.backend.products, lists=self.successor_lists,
+                states=self.states, index=self.index, trajectories=trajectories, tuning=self.tuning, lane=lane,
+                turn=int(view.consolidations[lane]), epsilon=float(self.epsilon[lane]),
             )  # fmt: skip
             slots, turn, short = (mask[lane].nonzero()[:, 0] for mask in (new, *renewed))
             close = refiner.fill(slots)
@@ -211,6 +208,7 @@ class NeighbourGraph:
     def _query(self, view: View, querying: Tensor, trajectories: Trajectories) -> tuple[Tensor, Tensor, Tensor]:
         """Let the lists of the slots bool[L, W] query the index. Returns, for the unevaluated ones, lane and slot
         int64[P], and states near theirs int64[P, T]."""
+        assert self.index is not None
         slots, real = padded(querying)
         close = []
         for part in torch.arange(slots.shape[1], device=slots.device).split(1 << 14):
@@ -296,4 +294,4 @@ class NeighbourGraph:
     @property
     def nbytes(self) -> int:
         """Bytes of the lists, and of the vectors of the index and of states that are not compared as stored."""
-        return self.list_bytes + self.index.nbytes + self.states.nbytes
+        return self.list_bytes + self.states.nbytes + (self.index.nbytes if self.index is not None else 0)

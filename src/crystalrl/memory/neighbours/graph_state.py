@@ -10,9 +10,11 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from crystalrl.memory.neighbours.graph import NeighbourGraph
-from crystalrl.memory.neighbours.index import IndexState
+from crystalrl.memory.neighbours.index import IndexState, without_lists
+from crystalrl.memory.neighbours.tuning import GraphTuning
 from crystalrl.memory.storage.checkpoint import refuse_other
 from crystalrl.memory.storage.checks import MANY, between, finite, refuse
 from crystalrl.memory.storage.header import CheckpointError
@@ -29,14 +31,16 @@ def tensors(graph: NeighbourGraph, used: int) -> dict[str, Tensor]:
         name: (tensor[:, :used] if name.startswith("slot.") else tensor).detach().to("cpu", copy=True).contiguous()
         for name, tensor in _live(graph).items()
     }
+    nothing = without_lists(graph.states.size, torch.zeros(0, dtype=torch.int64, device="cpu"))
     for lane in range(graph.lanes):
-        state |= {f"index.{lane}.{name}": tensor for name, tensor in graph.index.state(lane)._asdict().items()}
+        index = nothing if graph.index is None else graph.index.state(lane)
+        state |= {f"index.{lane}.{name}": tensor for name, tensor in index._asdict().items()}
     return {PREFIX + name: tensor for name, tensor in state.items()}
 
 
 def check(graph: NeighbourGraph, state: Mapping[str, Tensor]) -> None:
     """Raise CheckpointError if `state` does not fit this graph."""
-    live, given = _live(graph), _without_prefix(state)
+    live, given = _live(graph), _given(graph, state)
     indices = {f"index.{lane}.{name}" for lane in range(graph.lanes) for name in IndexState._fields}
     if odd := sorted(set(given) ^ (set(live) | indices)):
         raise CheckpointError(
@@ -58,11 +62,11 @@ def check(graph: NeighbourGraph, state: Mapping[str, Tensor]) -> None:
 
 def fill(graph: NeighbourGraph, state: Mapping[str, Tensor]) -> None:
     """Continue from a state that `check` has accepted, once the payload is loaded."""
-    given = _without_prefix(state)
+    given = _given(graph, state)
     for name, own in _live(graph).items():
         (own[:, : given[name].shape[1]] if name.startswith("slot.") else own).copy_(given[name])
     for lane in range(graph.lanes):
-        restored = graph.index.restore(
+        restored = graph.index is None or graph.index.restore(
             lane, _index_state(given, lane), lambda slots: graph.states.vectors("obs", slots)
         )
         if not restored:
@@ -79,8 +83,13 @@ def _live(graph: NeighbourGraph) -> dict[str, Tensor]:
     return named | {f"slot.copy.{role}": copy for role, copy in states.copies.items()}
 
 
-def _without_prefix(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(PREFIX): tensor for name, tensor in state.items()}
+def _given(graph: NeighbourGraph, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The state without prefixes. Lists of earlier versions, which were shorter, are filled up with −1."""
+    given, lists = {name.removeprefix(PREFIX): tensor for name, tensor in state.items()}, graph.successor_lists
+    ahead = given.get("slot.ahead")
+    if lists is not None and ahead is not None and ahead.shape[-1] == graph.params.k + GraphTuning.spare < lists.k:
+        given["slot.ahead"] = pad(ahead, (0, lists.k - ahead.shape[-1]), value=-1)
+    return given
 
 
 def _index_state(given: Mapping[str, Tensor], lane: int) -> IndexState:

@@ -13,11 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crystalrl.backends import Backend
+from crystalrl.memory.neighbours.all_pairs import needs_near
 from crystalrl.memory.neighbours.exact import CHUNK_BYTES
+from crystalrl.memory.neighbours.tuning import GraphTuning
+from crystalrl.params import CrystalParams
 
 
 def have_faiss() -> bool:
     return importlib.util.find_spec("faiss") is not None
+
+
+def without_index(params: CrystalParams, backend: Backend, tuning: GraphTuning) -> bool:
+    """Whether a query compares with all stored states."""
+    return tuning.index == "none" and backend.products is not None and needs_near(params)
 
 
 class IndexState(NamedTuple):
@@ -32,7 +41,7 @@ class IndexState(NamedTuple):
     """int64[m]: the indexed slots, one inverted list after another."""
 
 
-def _without_lists(size: int, ids: Tensor) -> IndexState:
+def without_lists(size: int, ids: Tensor) -> IndexState:
     """The state of an index without inverted lists over the slots ids int64[m]."""
     centres = torch.zeros(0, size, dtype=torch.float32, device="cpu")
     return IndexState(centres, torch.zeros(0, dtype=torch.int64, device="cpu"), ids)
@@ -111,7 +120,7 @@ class Brute:
         return least, best.gather(2, at // self.group) * self.group + at % self.group
 
     def state(self, lane: int) -> IndexState:
-        return _without_lists(self.vectors.shape[-1], torch.isfinite(self.length[lane]).nonzero()[:, 0].cpu())
+        return without_lists(self.vectors.shape[-1], torch.isfinite(self.length[lane]).nonzero()[:, 0].cpu())
 
     def restore(self, lane: int, state: IndexState, vectors: Callable[[Tensor], Tensor]) -> bool:
         slots = state.ids.to(self.length.device)
@@ -205,7 +214,7 @@ class Ivf:
 
         index = self.indices[lane]
         if index is None:
-            return _without_lists(self.size, torch.zeros(0, dtype=torch.int64, device="cpu"))
+            return without_lists(self.size, torch.zeros(0, dtype=torch.int64, device="cpu"))
         sizes = [index.invlists.list_size(number) for number in range(index.nlist)]
         parts = [faiss.rev_swig_ptr(index.invlists.get_ids(n), size) for n, size in enumerate(sizes) if size]
         ids = np.concatenate([*parts, np.zeros(0, np.int64)])
@@ -233,3 +242,11 @@ class Ivf:
         return sum(
             index.ntotal * per_vector + index.nlist * 4 * self.wide for index in self.indices if index is not None
         )
+
+
+def empty_index(kind: str, sizes: tuple[int, int, int], device: torch.device) -> Index:
+    """The index of a kind of `GraphTuning`; sizes: lanes, slots, numbers of a vector."""
+    lanes, slots, size = sizes
+    if kind == "ivf" or (kind != "brute" and device.type == "cpu"):
+        return Ivf(lanes, size)
+    return Brute(lanes, slots, size, device)

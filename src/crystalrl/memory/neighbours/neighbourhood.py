@@ -17,8 +17,8 @@ from crystalrl.memory.neighbours.epsilon import Scales
 from crystalrl.memory.neighbours.exact import full_precision, moments
 from crystalrl.memory.neighbours.features import Features
 from crystalrl.memory.neighbours.graph import NeighbourGraph
-from crystalrl.memory.neighbours.index import have_faiss
-from crystalrl.memory.neighbours.tuning import GraphTuning
+from crystalrl.memory.neighbours.index import have_faiss, without_index
+from crystalrl.memory.neighbours.tuning import GraphTuning, tuning_for
 from crystalrl.memory.neighbours.view import View
 from crystalrl.memory.storage.external import AnyArena
 from crystalrl.params import CrystalParams
@@ -60,7 +60,8 @@ class Neighbours:
         self, params: CrystalParams, features: Features, exact_up_to: int, tuning: GraphTuning | None = None
     ) -> None:
         spec = features.spec
-        self.params, self.features, self.tuning = params, features, tuning or GraphTuning()
+        self.params, self.features = params, features
+        self.tuning = tuning or tuning_for(spec.capacity, torch.device(spec.device).type)
         self.exact_up_to = exact_up_to
         """Slots up to which a lane compares all pairs; above, it keeps neighbour lists."""
         self.device = torch.device(spec.device)
@@ -93,7 +94,8 @@ class Neighbours:
         large = view.width > self.exact_up_to
         if self.graph is not None:
             large = torch.where(view.due_on_host, large, self.graph.active)
-        if bool(large.any()) and self.device.type == "cpu" and not have_faiss():
+        indexed = self.device.type == "cpu" and not without_index(self.params, self.backend, self.tuning)
+        if bool(large.any()) and indexed and not have_faiss():
             warnings.warn(
                 f"a consolidation compares all pairs of {view.slots:,} slots; to keep neighbour lists instead, "
                 "install faiss-cpu (pip install 'crystalrl[faiss]')",

@@ -11,8 +11,9 @@ from typing import Literal
 class GraphTuning:
     """Sizes and budgets of a `NeighbourGraph`; `docs/decisions/neighbours.md` has the reasons for the defaults."""
 
-    index: Literal["auto", "ivf", "brute"] = "auto"
-    """The index that lists are filled from: FAISS or all distances; auto: FAISS on CPU."""
+    index: Literal["auto", "ivf", "brute", "none"] = "auto"
+    """The index that lists are filled from: FAISS or all distances; auto: FAISS on CPU. none: a query compares with
+    all stored states, on CPU with numba; elsewhere as auto."""
     spare: int = 2
     """Neighbours of a successor state listed beyond k, so that a list that loses one need not be renewed at once."""
     similar: int = 10
@@ -24,6 +25,8 @@ class GraphTuning:
     turn."""
     max_budget: int = 1 << 14
     """Upper bound of the budget; see `min_budget`."""
+    renewed_every: int = 2
+    """New experiences for each list that is renewed in turn."""
     short_lists: Mapping[str, int] = field(default_factory=lambda: {"cpu": 4, "cuda": 1})
     """Lists with fewer than k neighbours that are renewed in addition, the shortest first, in multiples of the
     budget."""
@@ -50,3 +53,15 @@ class GraphTuning:
     is inserted into lists (numba)."""
     insert: bool = True
     """Whether new experiences are inserted into the lists of others. Tests switch it off to measure what it gains."""
+
+
+WITHOUT_INDEX = 1 << 17
+"""Slots of a memory up to which comparing one state with all takes about as long as querying an index."""
+
+
+def tuning_for(slots: int, device: str) -> GraphTuning:
+    """Without an index, queries are exact but cost more, and lists get its room: so they are longer, and fewer queries
+    are needed."""
+    if device != "cpu" or slots > WITHOUT_INDEX:
+        return GraphTuning()
+    return GraphTuning(index="none", spare=14, query_every=4, renewed_every=4)
