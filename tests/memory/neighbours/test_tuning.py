@@ -55,5 +55,7 @@ def test_lists_have_the_places_and_the_index_that_were_chosen(index: str, kind: 
 def test_small_memories_on_cpu_have_no_index_but_longer_lists() -> None:
     small = tuning_for(WITHOUT_INDEX, "cpu")
     assert small.index == "none"
-    assert small.spare > GraphTuning.spare
-    assert tuning_for(WITHOUT_INDEX + 1, "cpu") == tuning_for(WITHOUT_INDEX, "cuda") == GraphTuning()
+    large = tuning_for(WITHOUT_INDEX + 1, "cpu")
+    assert large.index == "auto"
+    assert small.spare > large.spare > GraphTuning.spare
+    assert tuning_for(WITHOUT_INDEX, "cuda") == GraphTuning()
