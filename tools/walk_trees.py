@@ -154,7 +154,6 @@ memory/updates.py
     memory/neighbours/neighbourhood.py::Neighbours._found
       memory/neighbours/neighbourhood.py::Neighbours.empty_graph
         memory/neighbours/graph.py::NeighbourGraph.__init__
-          memory/neighbours/graph.py::NeighbourGraph._empty_index
           memory/neighbours/graph.py::NeighbourGraph._empty_lists
       memory/neighbours/graph.py::NeighbourGraph.refresh
         memory/neighbours/graph.py::NeighbourGraph._drop

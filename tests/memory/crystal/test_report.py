@@ -178,11 +178,17 @@ def test_a_full_store_of_one_context_is_warned_of() -> None:
 
 
 @pytest.mark.parametrize("params", [CrystalParams.anchored(), CrystalParams.repaired()])
-def test_ledger_and_lists_take_at_most_160_bytes_per_experience(params: CrystalParams) -> None:
-    """Without payload, anchors and copies of vectors; a memory large enough that sums and padding hardly count."""
-    memory = CrystalMemory(100_000, obs=(3,), action=(2,), params=params, seed=0)
+@pytest.mark.parametrize(("slots", "most"), [(200_000, 160), (100_000, 204)])
+def test_ledger_and_lists_are_small(slots: int, most: int, params: CrystalParams) -> None:
+    """Bytes per experience without payload, anchors and vectors; memories so large that sums and padding hardly count.
+
+    A smaller memory has no index; its lists are longer, by less than half of the vectors that an index would hold.
+    """
+    pytest.importorskip("faiss")
+    memory = CrystalMemory(slots, obs=(3,), action=(2,), params=params, seed=0)
     graph = memory.neighbours.empty_graph(memory.arena)
-    assert memory.nbytes - memory.arena.nbytes + graph.list_bytes <= 160 * memory.capacity
+    assert (graph.index is None) == (slots == 100_000)
+    assert memory.nbytes - memory.arena.nbytes + graph.list_bytes <= most * memory.capacity
 
 
 def test_followed_slots_show_the_state_of_their_experiences_after_the_consolidation() -> None:

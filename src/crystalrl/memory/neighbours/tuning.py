@@ -61,9 +61,9 @@ WITHOUT_INDEX = 1 << 17
 
 def tuning_for(slots: int, device: str) -> GraphTuning:
     """Without an index, queries are exact but cost more, and lists get its room: so they are longer, and fewer queries
-    are needed. Larger memories on CPU have room for a few more entries."""
+    are needed. Larger memories on CPU have room for one more entry."""
     if device != "cpu":
         return GraphTuning()
     if slots > WITHOUT_INDEX:
-        return GraphTuning(spare=4)
+        return GraphTuning(spare=3)
     return GraphTuning(index="none", spare=14, query_every=4, renewed_every=4)
