@@ -57,7 +57,7 @@ def test_a_list_accepts_offered_columns_that_are_nearer_than_its_last(seed: int)
     lists = np.full((SLOTS, K), -1, np.int32)
     for i in old.tolist():
         count = 1 + i % K
-        lists[i, :count] = sorted((j for j in old.tolist() if j != i), key=lambda j, i=i: apart[i, j])[:count]  # type: ignore[misc]
+        lists[i, :count] = sorted((j for j in old.tolist() if j != i), key=lambda j, i=i: apart[i, j])[:count]
     before, last = lists.copy(), np.full(SLOTS, np.inf, np.float32)
     for i in old.tolist():
         last[i] = apart[i, lists[i][lists[i] >= 0][-1]]
@@ -67,7 +67,7 @@ def test_a_list_accepts_offered_columns_that_are_nearer_than_its_last(seed: int)
     for i in old.tolist():
         held = [j for j in before[i].tolist() if j >= 0]
         nearer = [j for j in new.tolist() if apart[i, j] < apart[i, held[-1]]]
-        wanted = sorted(held + nearer, key=lambda j, i=i: apart[i, j])[:K]  # type: ignore[misc]
+        wanted = sorted(held + nearer, key=lambda j, i=i: apart[i, j])[:K]
         assert [j for j in lists[i].tolist() if j >= 0] == wanted
 
 

@@ -34,7 +34,7 @@ def test_markdown_and_latex_hold_the_same_numbers(folder: Path, tmp_path: Path) 
     spec = folder / "spec.toml"
     spec.write_text(spec.read_text() + '\n[rows.later]\nsuite = "nav-2"\nseeds = [0, 1, 2]\n')
     for form in ("md", "tex"):
-        (path,) = export(load_results(folder), folder, form, tmp_path / f"partial.{form}")  # type: ignore[arg-type]
+        (path,) = export(load_results(folder), folder, form, tmp_path / f"partial.{form}")
         assert "Rows of this study without results yet: later." in path.read_text()
 
 

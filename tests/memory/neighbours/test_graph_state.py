@@ -82,7 +82,7 @@ def test_shorter_lists_of_earlier_versions_are_read_and_become_longer() -> None:
     old.neighbours.tuning = GraphTuning()
     uneven(old, None, range(200))
     memory.load_state_dict(old.state_dict())
-    here, there = (each.neighbours.graph.successor_lists for each in (old, memory))  # type: ignore[union-attr]
+    here, there = (each.neighbours.graph.successor_lists for each in (old, memory))
     assert here is not None
     assert there is not None
     assert there.k > here.k
