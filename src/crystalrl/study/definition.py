@@ -14,6 +14,8 @@
     [paper."no gate"]               # numbers of a paper, shown next to ours
     AP = 0.71
 
+Instead of `[paper.ROW]`, `paper = "metaworld"` takes the numbers of a table in `crystalrl/theory/printed.toml`.
+
 A file may hold several such tables under `[tables.NAME]`. `trials`, `at_once` and `[search.ROW]`, as in `tuning`, say
 how `crystalrl tune` searches the settings of rows on the tuning seeds. `[[tasks]]`, as in `task_files`, replaces
 `suite`.
@@ -149,9 +151,21 @@ def table_from(values: Mapping[str, Any]) -> Table:
             raise ValueError(f"rows.{name}: {error}") from error
     tuning = parse_seeds(values.get("tuning_seeds", ()))
     named = {name: values[name] for name in ("objective", "reference", "paper") if name in values}
+    if isinstance(values.get("paper"), str):
+        named["paper"] = _printed(values["paper"], rows)
     if "family" in values:
         named["family"] = tuple(values["family"])
     return Table(values.get("title", ""), rows, tuning_seeds=tuning, **named)
+
+
+def _printed(name: str, rows: Mapping[str, RunSpec]) -> dict[str, dict[str, float]]:
+    """What a table of the paper says about these rows, in the metrics that a study has."""
+    from crystalrl.theory.printed import fractions, tables
+
+    if name not in tables():
+        raise ValueError(unknown("paper", name, set(tables())))
+    said = {row: fractions(name)[row] for row in rows if row in tables()[name].rows}
+    return {row: {metric: number for metric, number in own.items() if metric in METRICS} for row, own in said.items()}
 
 
 def _own_tasks(values: Mapping[str, Any]) -> dict[str, TaskSequence]:

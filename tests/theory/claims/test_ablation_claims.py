@@ -22,7 +22,7 @@ from tests.theory.claims.evidence import assert_has, evidence
 
 
 def test_the_single_buffer_costs_more_than_the_rate_gate() -> None:
-    assert list(costs())[:3] == ["no crystallization", "single buffer", "no rate gate"]
+    assert list(costs())[:3] == ["no crystallization", "single buffer", "no phase LR modulation"]
     assert_has(CLAIMS, "Ablation, order", ("13.0", "11.3", "7.6"))
     assert ABLATION["no crystallization"] == (META["PER"][0], META["PER"][2])
     assert "4 of 4" in evidence(CLAIMS, "Table ablation, row 2")

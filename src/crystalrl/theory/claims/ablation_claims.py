@@ -6,36 +6,24 @@ import numpy as np
 from scipy import stats
 
 from crystalrl.theory.claims.claim import Claim, Place
-from crystalrl.theory.claims.experiment_claims import META, MUJOCO, SEEDS, welch
+from crystalrl.theory.claims.experiment_claims import META, MUJOCO, welch
+from crystalrl.theory.printed import SEEDS, tables
 
 ABLATION = {
-    "full": ((81.7, 2.4), (-6.3, 1.8)),
-    "no crystallization": ((68.7, 4.3), (-24.1, 3.9)),
-    "no rate gate": ((74.1, 3.1), (-18.7, 3.2)),
-    "no interference": ((77.3, 2.8), (-12.4, 2.5)),
-    "no novelty": ((79.2, 2.6), (-9.1, 2.2)),
-    "no V": ((80.1, 2.5), (-7.8, 2.0)),
-    "single buffer": ((70.4, 3.9), (-22.6, 3.6)),
-    "no noise": ((80.5, 2.5), (-6.9, 1.9)),
-    "random V": ((78.9, 2.7), (-8.9, 2.3)),
+    name: (line.numbers["AP"].pair, line.numbers["BT"].pair) for name, line in tables()["ablation"].rows.items()
 }
 """Table ablation: AP and BT, each with its standard deviation."""
 SENSITIVITY = {
-    "α": (5, 76.2, 81.7),
-    "β": (5, 77.4, 81.7),
-    "σ": (4, 79.1, 81.7),
-    "τ_L": (5, 78.8, 81.7),
-    "τ_C": (5, 79.3, 81.7),
-    "w1": (5, 80.1, 81.7),
-    "k": (4, 80.6, 81.7),
+    name: (len(line.tested), line.numbers["lowest AP"].value, line.numbers["highest AP"].value)
+    for name, line in tables()["sensitivity"].rows.items()
 }
 """Table sensitivity: values tested, lowest and highest AP."""
 
 
 def costs() -> dict[str, float]:
     """Loss of AP by what is removed, the largest first."""
-    full = ABLATION["full"][0][0]
-    loss = {name: full - row[0][0] for name, row in ABLATION.items() if name != "full"}
+    full = ABLATION["AMC"][0][0]
+    loss = {name: full - row[0][0] for name, row in ABLATION.items() if name != "AMC"}
     return dict(sorted(loss.items(), key=lambda item: -item[1]))
 
 
@@ -59,15 +47,16 @@ def _ablation_order() -> str:
 
 
 def _noise() -> str:
-    t, p = welch(ABLATION["full"][0], ABLATION["no noise"][0])
-    cost = costs()["no noise"]
+    t, p = welch(ABLATION["AMC"][0], ABLATION["no SDE noise"][0])
+    cost = costs()["no SDE noise"]
     return f"σ = 0 costs {cost:.1f} (t = {t:.1f}, p = {p:.3f} uncorrected), but F has one minimum: nothing to escape"
 
 
 def _random_value() -> str:
     cost = costs()
     return (
-        f"random V costs {cost['random V']:.1f}, no V {cost['no V']:.1f}: noise hurts; whether neighbours help is open"
+        f"random V costs {cost['random V']:.1f}, no V {cost['no downstream value']:.1f}: noise hurts; whether "
+        "neighbours help is open"
     )
 
 
@@ -148,7 +137,7 @@ def _orders() -> str:
 def _task_one() -> str:
     return (
         f"no scores of task 1 are published; AMC's mean BT is {META['AMC'][2][0]}, its MuJoCo task-1 loss "
-        f"{100 - MUJOCO['AMC'][1]} %; {-META['VR'][2][0]} is VR's average, not its task 1"
+        f"{100 - MUJOCO['AMC'][1]:.0f} %; {-META['VR'][2][0]} is VR's average, not its task 1"
     )
 
 

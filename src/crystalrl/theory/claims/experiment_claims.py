@@ -6,33 +6,28 @@ import numpy as np
 from scipy import stats
 
 from crystalrl.theory.claims.claim import Claim, Place
+from crystalrl.theory.printed import SEEDS, Line, tables
 
-SEEDS = 50
-# Printed values of the Meta-World table: average performance, forward and backward transfer, each with its standard
-# deviation, and MB. * marks memory-matched rows.
-META = {
-    "VR": ((62.3, 5.1), (3.2, 1.8), (-31.4, 4.2), 1000),
-    "PER": ((68.7, 4.3), (5.7, 2.1), (-24.1, 3.9), 1000),
-    "HER": ((71.2, 3.8), (8.4, 2.4), (-21.3, 3.5), 1000),
-    "NEC": ((64.5, 5.7), (4.1, 2.3), (-28.7, 4.8), 1500),
-    "PackNet": ((73.8, 3.2), (9.2, 1.9), (-8.4, 2.1), 5000),
-    "PNN": ((76.4, 2.9), (11.3, 1.7), (-2.1, 1.3), 5000),
-    "EWC": ((69.1, 4.6), (6.8, 2.2), (-19.7, 3.7), 1000),
-    "AMC": ((81.7, 2.4), (15.2, 1.5), (-6.3, 1.8), 380),
-    "VR*": ((55.8, 5.8), (2.1, 1.7), (-34.2, 4.6), 380),
-    "PER*": ((63.6, 4.7), (4.8, 2.0), (-26.3, 4.1), 380),
-    "EWC*": ((64.2, 5.0), (5.9, 2.1), (-22.1, 3.8), 380),
-}
-PRINTED_EFFICIENCY = {
-    "VR": 0.062, "PER": 0.069, "HER": 0.071, "NEC": 0.043, "PackNet": 0.015, "PNN": 0.015,
-    "EWC": 0.069, "AMC": 0.215, "VR*": 0.147, "PER*": 0.167, "EWC*": 0.169,
-}  # fmt: skip
-ATARI = {
-    "PackNet": ((187, 12), (15.7, 3.2), (-12.4, 4.3), 14),
-    "AMC": ((201, 11), (22.4, 2.9), (-9.7, 3.8), 16),
-}
+Pair = tuple[float, float]
+
+
+def _transfer_row(line: Line, last: str) -> tuple[Pair, Pair, Pair, float]:
+    """AP, FT and BT with their standard deviations, and another number."""
+    one, two, three = (line.numbers[metric].pair for metric in ("AP", "FT", "BT"))
+    return one, two, three, line.numbers[last].value
+
+
+_MATCHED = {f"{name}*": line for name, line in tables()["matched"].rows.items() if name != "AMC"}
+_LINES = {**tables()["metaworld"].rows, **_MATCHED}
+META = {name: _transfer_row(line, "MB") for name, line in _LINES.items()}
+"""Table metaworld: average performance, forward and backward transfer, and MB. * marks memory-matched rows."""
+PRINTED_EFFICIENCY = {name: line.numbers["ME"].value for name, line in _LINES.items()}
+ATARI = {name: _transfer_row(line, "above human") for name, line in tables()["atari"].rows.items()}
 """Table atari: average performance, forward and backward transfer, games above human level."""
-MUJOCO = {"VR": ((3847, 312), 25), "EWC": ((4567, 245), 64), "AMC": ((5892, 198), 86)}
+MUJOCO = {
+    name: (line.numbers["return"].pair, line.numbers["task-1 retention"].value)
+    for name, line in tables()["mujoco"].rows.items()
+}
 """Table mujoco: return, and retention of the first task in %."""
 
 
@@ -125,10 +120,8 @@ def _transfer() -> str:
 
 
 def _significance() -> str:
-    worst = 0.0
-    for name, row in META.items():
-        if name != "AMC":
-            worst = max(worst, *(welch(META["AMC"][k], row[k])[1] for k in range(3)))  # type: ignore[arg-type]
+    others = [row for name, row in META.items() if name != "AMC"]
+    worst = max(welch(ours, theirs)[1] for row in others for ours, theirs in zip(META["AMC"][:3], row[:3], strict=True))
     return f"the largest of the 30 p-values from the printed numbers is {worst:.1e}"
 
 
@@ -147,7 +140,7 @@ def _atari() -> str:
 
 
 def _above_human() -> str:
-    ours, theirs = ATARI["AMC"][3], ATARI["PackNet"][3]
+    ours, theirs = int(ATARI["AMC"][3]), int(ATARI["PackNet"][3])
     p = float(stats.fisher_exact([[ours, 20 - ours], [theirs, 20 - theirs]]).pvalue)
     return f"no scores per game are published; {ours} against {theirs} of 20: Fisher's p = {p:.2f}"
 
