@@ -62,7 +62,7 @@ def test_only_the_named_benchmarks_are_rendered(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("study", "page"), [("default", "default.md"), ("nav-evidence", "evidence.md"), ("minatar-5", "minatar-5.md")]
+    ("study", "page"), [("default", "default.md"), ("nav-evidence", "nav-evidence.md"), ("minatar-5", "minatar-5.md")]
 )
 def test_the_evidence_is_what_the_stored_results_say(
     study: str, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crystalrl.report.verdicts import Verdict, of_difference, of_number
-from tools.tables import ROOT
+from tools.stored import ROOT
 
 FILES = ROOT / "benchmarks" / "results"
 

@@ -16,7 +16,7 @@ from crystalrl.study.stats import summarise, welch_interval
 from crystalrl.theory.printed import SEEDS, Number, Table, derived, tables
 from tools.paper_costs import cost
 from tools.paper_elsewhere import ELSEWHERE, Elsewhere
-from tools.tables import ROOT, markdown
+from tools.stored import ROOT, markdown
 
 PAGE = ROOT / "docs" / "claims-vs-measured.md"
 RESULTS = ROOT / "results"

@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from crystalrl.params import CrystalParams
 from crystalrl.study import registry
-from crystalrl.study.analysis import Results, load_results
-from crystalrl.study.stats import summarise
 from crystalrl.theory import Tasks, recommend
+from tools import findings
+from tools.stored import ROOT, ROWS, entry, markdown, results_of
 
-ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/choose.md", "docs/index.md")
+PAGES = ("README.md", "docs/choose.md", "docs/index.md", "docs/evidence.md")
 STUDIES = {"eight tasks": "eight", "sixteen tasks, few slots": "sixteen", "two of ten tasks redefined": "redefined"}
 """Column → table of the studies `default` and `nav-evidence`."""
-ROWS = {
-    "crystalrl, untuned": "default",
-    "reservoir": "reservoir",
-    "prioritized replay": "PER",
-    "uniform replay": "VR",
-    "EWC (knows when tasks end)": "EWC",
-    "distillation (knows when tasks end)": "reservoir + distillation",
-    "the paper, literally": "paper()",
-}
-"""Row of the table → its name in the results."""
 SHOWN = ("kappa", "melt", "interference", "gate", "overflow", "clock")
 """Parameters by which presets are compared."""
 STEPS = 20_000
@@ -35,27 +23,11 @@ STEPS = 20_000
 BLOCK = re.compile(r"(<!-- made: (\w+) -->\n).*?(\n<!-- end -->)", re.S)
 
 
-def markdown(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table."""
-    lines = [list(head), ["---" for _ in head], *map(list, rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def results() -> str:
     """Mean final score over all tasks, with its 95 % interval, of every method in every study."""
     studies = ("default", "nav-evidence")
-    stored = [[load_results(ROOT / "results" / study / table) for study in studies] for table in STUDIES.values()]
+    stored = [[results_of(f"{study}/{table}") for study in studies] for table in STUDIES.values()]
     return markdown(["", *STUDIES], ([label, *(entry(each, name) for each in stored)] for label, name in ROWS.items()))
-
-
-def entry(stored: Iterable[Results], name: str) -> str:
-    """One score, from the first study that has it; a dash where the method was not measured."""
-    for row in (row for each in stored for row in each.rows):
-        if row.name == name:
-            scores = summarise(row.chosen.metrics["AP"])
-            mean, low, high = (f"{value:z.2f}" for value in (scores.mean, scores.low, scores.high))
-            return f"{mean} [{low}, {high}]"
-    return "–"
 
 
 def presets() -> str:
@@ -86,7 +58,7 @@ def _enough(tasks: int, hundreds: int) -> bool:
     return recommend(needs).remaining >= needs.crystals
 
 
-TABLES: dict[str, Callable[[], str]] = {"results": results, "presets": presets, "slots": slots}
+TABLES: dict[str, Callable[[], str]] = {"results": results, "presets": presets, "slots": slots, **findings.TABLES}
 
 
 def render(text: str) -> str:

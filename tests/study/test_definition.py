@@ -130,3 +130,12 @@ def test_numbers_of_a_paper_are_kept_and_checked() -> None:
             table_from({"rows": rows, "paper": paper})
     with pytest.raises(ValueError, match=r"paper\.a\.AP: wanted a number, got 'high'"):
         table_from({"rows": rows, "paper": {"a": {"AP": "high"}}})
+
+
+def test_a_table_of_the_paper_gives_its_numbers_by_name() -> None:
+    rows = {name: {"suite": "nav-2"} for name in ("VR", "mine")}
+    table = table_from({"rows": rows, "paper": "metaworld"})
+    assert table.paper == {"VR": {"AP": 0.623, "BT": -0.314}}
+    assert table_from(tomllib.loads(table.to_toml())).paper == table.paper
+    with pytest.raises(ValueError, match="paper: wanted one of .*metaworld"):
+        table_from({"rows": rows, "paper": "metawold"})

@@ -18,7 +18,7 @@ from tools import paper_page
 from tools.paper_costs import BESIDE
 from tools.paper_elsewhere import ELSEWHERE, PARTS
 from tools.paper_page import PAGE, Entry, entries, page, stored
-from tools.tables import ROOT
+from tools.stored import ROOT
 
 
 @cache

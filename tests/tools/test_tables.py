@@ -2,7 +2,8 @@
 
 import pytest
 
-from tools.tables import BLOCK, PAGES, ROOT, TABLES, entry, load_results, markdown, render
+from tools.stored import entry, markdown, results_of
+from tools.tables import BLOCK, PAGES, ROOT, TABLES, render
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -19,7 +20,7 @@ def test_every_table_is_on_a_page() -> None:
 
 
 def test_a_method_that_was_not_measured_is_a_dash() -> None:
-    stored = [load_results(ROOT / "results" / study) for study in ("default/redefined", "minatar-5")]
+    stored = [results_of(study) for study in ("default/redefined", "minatar-5")]
     assert entry(stored, "no such row") == "–"
     assert entry(stored, "reservoir").startswith("0.52 [0.47")  # of the first study
     assert entry(stored, "anchored") == entry(stored[1:], "anchored") != "–"
