@@ -137,5 +137,5 @@ def test_a_table_of_the_paper_gives_its_numbers_by_name() -> None:
     table = table_from({"rows": rows, "paper": "metaworld"})
     assert table.paper == {"VR": {"AP": 0.623, "BT": -0.314}}
     assert table_from(tomllib.loads(table.to_toml())).paper == table.paper
-    with pytest.raises(ValueError, match="paper: wanted one of .*metaworld"):
+    with pytest.raises(ValueError, match=r"paper: wanted one of .*metaworld"):
         table_from({"rows": rows, "paper": "metawold"})
