@@ -11,7 +11,7 @@ from crystalrl.params import CrystalParams
 from crystalrl.report import covering, maps, memory_charts, trajectories
 from crystalrl.report.chart import Chart, escape
 from crystalrl.report.html import Page, contents, definitions, messages
-from crystalrl.report.text import Grid
+from crystalrl.report.text import Grid, Noted
 from crystalrl.study.inspection import Inspected
 
 SECTIONS = 6
@@ -47,8 +47,14 @@ def all_charts(one: Inspected, quick: bool = False) -> tuple[list[Chart], list[s
     return [*memory_charts.charts(one), *([] if paths.empty else [paths]), *drawn], missing
 
 
-def inspection_page(found: Sequence[Inspected], title: str, problems: Sequence[str] = (), live: str = "") -> str:
-    """Memories as one HTML page; live: see `Page.document`. A live page has maps by PCA only."""
+def inspection_page(
+    found: Sequence[Inspected],
+    title: str,
+    problems: Sequence[str] = (),
+    live: str = "",
+    lipschitz: float | None = None,
+) -> str:
+    """Memories as one HTML page. live: see `Page.document`; such a page has maps by PCA only. lipschitz: `coverage`."""
     made = Page()
     body = [f"<h1>{escape(title)}: inside the memory</h1>", messages(problems)]
     if not found:
@@ -56,30 +62,29 @@ def inspection_page(found: Sequence[Inspected], title: str, problems: Sequence[s
     if len(found) > SECTIONS:
         body.append(messages([f"The first {SECTIONS} of {len(found)} memories are shown; --row chooses others."]))
     for number, one in enumerate(found[:SECTIONS]):
-        body += [f'<h2 id="memory-{number}">{escape(one.name)}</h2>', *_section(made, one, quick=bool(live))]
+        body += [f'<h2 id="memory-{number}">{escape(one.name)}</h2>', *_section(made, one, bool(live), lipschitz)]
     if found:
         body.append("<h2>Words</h2>" + definitions(WORDS.items()))
     return made.document(title, body, live)
 
 
-def tables(one: Inspected) -> dict[str, Grid]:
-    """The tables of a memory that have lines, by title."""
+def tables(one: Inspected, lipschitz: float | None = None) -> dict[str, Noted]:
+    """The tables of a memory that have lines, by title, with what they mean. lipschitz: `coverage`."""
     named = {
-        TIMES: trajectories.timescales(one) if one.followed else Grid([], []),
-        COVERING: covering.coverage(one),
+        TIMES: Noted(trajectories.timescales(one) if one.followed else Grid([], []), (trajectories.ABOUT,)),
+        COVERING: covering.coverage(one, lipschitz),
     }
-    return {title: grid for title, grid in named.items() if grid.lines}
+    return {title: table for title, table in named.items() if table.grid.lines}
 
 
-def _section(made: Page, one: Inspected, quick: bool) -> list[str]:
+def _section(made: Page, one: Inspected, quick: bool, lipschitz: float | None) -> list[str]:
     (charts, missing), first = all_charts(one, quick), len(made.charts)
     parts = ["".join(f"<p>{escape(sentence)}</p>" for sentence in words(one)), messages([*one.warnings, *missing])]
     parts += [messages([f"No data that can be read: {'; '.join(lacks)}."])] if (lacks := lacking(one)) else []
     parts += [contents("chart", [chart.title for chart in charts], first), *(made.figure(chart) for chart in charts)]
-    for title, grid in tables(one).items():
-        parts.append(
-            f"<h3>{title}</h3>{made.table(grid)}" + "".join(f'<p class="about">{t}</p>' for t in _notes(one, title))
-        )
+    for title, table in tables(one, lipschitz).items():
+        notes = "".join(f'<p class="about">{escape(note)}</p>' for note in table.notes)
+        parts.append(f"<h3>{title}</h3>{made.table(table.grid)}{notes}")
     inside = definitions(settings(one.params))
     return [*parts, f"<details><summary>Settings of this memory</summary>{inside}</details>"]
 
@@ -96,14 +101,6 @@ def settings(params: CrystalParams) -> list[tuple[str, str]]:
         value, usual = getattr(params, one.name), getattr(default, one.name)
         found.append((value == usual, one.name, f"{value}" if value == usual else f"{value} (default: {usual})"))
     return [(name, said) for _, name, said in sorted(found, key=lambda each: each[0])]
-
-
-def _notes(one: Inspected, title: str) -> list[str]:
-    """What a table means."""
-    if title == TIMES:
-        return [escape(trajectories.ABOUT)]
-    held, _ = maps.last_contents(one)
-    return [escape(covering.ABOUT if covering.values(held) is not None else covering.NO_VALUES)]
 
 
 def words(one: Inspected) -> list[str]:

@@ -42,13 +42,13 @@ def last_contents(one: Inspected) -> tuple[dict[str, NDArray[Any]], NDArray[np.i
     return {name: column[at] for name, column in table.items()}, at
 
 
-def vectors(held: Columns) -> NDArray[np.float64]:
-    """Observations [n, D], every number in its standard deviations; numbers that never change are left out."""
+def vectors(held: Columns, scaled: bool = True) -> NDArray[np.float64]:
+    """Observations [n, D]; numbers that never change are left out. scaled: every number in its standard deviations."""
     names = [name for name in held if name[:1] == "v" and name[1:].isdigit()]
     found = np.stack([held[name].astype(float) for name in names], axis=1) if names else np.empty((len(held["c"]), 0))
     spread = found.std(axis=0)
     kept = np.isfinite(spread) & (spread > 0)
-    return np.asarray((found[:, kept] - found[:, kept].mean(axis=0)) / spread[kept])
+    return np.asarray((found[:, kept] - found[:, kept].mean(axis=0)) / (spread[kept] if scaled else 1.0))
 
 
 def pca(points: NDArray[np.float64]) -> NDArray[np.float64]:
