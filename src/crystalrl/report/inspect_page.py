@@ -10,7 +10,7 @@ import numpy as np
 from crystalrl.params import CrystalParams
 from crystalrl.report import covering, maps, memory_charts, trajectories
 from crystalrl.report.chart import Chart, escape
-from crystalrl.report.html import Page, contents, definitions, messages
+from crystalrl.report.html import Page, contents, definitions, links, messages
 from crystalrl.report.text import Grid, Noted
 from crystalrl.study.inspection import Inspected
 
@@ -61,10 +61,12 @@ def inspection_page(
         body.append(messages(["No memory with phases has been recorded here yet."]))
     if len(found) > SECTIONS:
         body.append(messages([f"The first {SECTIONS} of {len(found)} memories are shown; --row chooses others."]))
+    if len(found) > 1:
+        body.append(contents("memory", [one.name for one in found[:SECTIONS]]))
     for number, one in enumerate(found[:SECTIONS]):
         body += [f'<h2 id="memory-{number}">{escape(one.name)}</h2>', *_section(made, one, bool(live), lipschitz)]
     if found:
-        body.append("<h2>Words</h2>" + definitions(WORDS.items()))
+        body.append('<h2 id="words">Words</h2>' + definitions(WORDS.items()))
     return made.document(title, body, live)
 
 
@@ -80,18 +82,28 @@ def tables(one: Inspected, lipschitz: float | None = None) -> dict[str, Noted]:
 def _section(made: Page, one: Inspected, quick: bool, lipschitz: float | None) -> list[str]:
     (charts, missing), first = all_charts(one, quick), len(made.charts)
     parts = ["".join(f"<p>{escape(sentence)}</p>" for sentence in words(one)), messages([*one.warnings, *missing])]
-    parts += [messages([f"No data that can be read: {'; '.join(lacks)}."])] if (lacks := lacking(one)) else []
-    parts += [contents("chart", [chart.title for chart in charts], first), *(made.figure(chart) for chart in charts)]
-    for title, table in tables(one, lipschitz).items():
+    parts.append(messages(lacking(one)))
+    measured = {f"measured-{first}-{number}": named for number, named in enumerate(tables(one, lipschitz).items())}
+    places = [(f"chart-{number}", chart.title) for number, chart in enumerate(charts, first)]
+    parts += [links([*places, *((place, title) for place, (title, _) in measured.items()), ("words", "Words")])]
+    parts += [made.figure(chart) for chart in charts]
+    for place, (title, table) in measured.items():
         notes = "".join(f'<p class="about">{escape(note)}</p>' for note in table.notes)
-        parts.append(f"<h3>{title}</h3>{made.table(table.grid)}{notes}")
+        parts.append(f'<h3 id="{place}">{title}</h3>{made.table(table.grid)}{notes}')
     inside = definitions(settings(one.params))
     return [*parts, f"<details><summary>Settings of this memory</summary>{inside}</details>"]
 
 
 def lacking(one: Inspected) -> list[str]:
-    """What the page of a run lacks because older versions did not store it, or it cannot be read."""
-    return [] if one.memory is None else [what for table, what in LATER.items() if not getattr(one, table)]
+    """What the page of a run lacks: not recorded yet, not stored by older versions, or not to be read."""
+    if one.memory is None:
+        return []
+    lacks = {name: what for name, what in LATER.items() if not getattr(one, name)}
+    young = bool(one.histograms and one.stage_steps) and float(one.memory["step"][-1]) < one.stage_steps[0]
+    soon = lacks.pop("contents", "") if young else ""
+    never = "; ".join(lacks.values())
+    said = (f"Recorded when the first task ends: {soon}.", f"No data that can be read: {never}.")
+    return [sentence for sentence, what in zip(said, (soon, never), strict=True) if what]
 
 
 def settings(params: CrystalParams) -> list[tuple[str, str]]:
