@@ -34,7 +34,10 @@ WORDS = {
     "contradicted": "similar state and action as other experiences, but a different reward",
     "interference W": "how contradicted an experience and what follows it are, in [0, 1]",
     "melting": "the fall of c of contradicted experiences; crystals become glass or liquid again",
+    "change of c": "expected change per unit of time of the memory, if all outputs are settled; negative: it melts",
+    "age": "environment steps since an experience was stored",
     "anchor": "an output of the network that was stored with an experience and is held in place",
+    "anchor error": "distance of the network’s output now from the anchor, in standard deviations of the outputs",
     "followed": "some slots whose experiences are recorded at every consolidation",
     "law": "dc = [gain·(1 − c) − loss·c] dt + σ√(c(1 − c)) dW; the gain grows with U, the loss with W",
 }

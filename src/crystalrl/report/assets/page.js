@@ -565,7 +565,9 @@
   figures.forEach((figure) => viewer.observe(figure));
   const again = (figure) => { if (!waiting.has(figure)) draw(figure); };
   new ResizeObserver(() => figures.forEach((figure) => { if (figure.dataset.drawn && Number(figure.dataset.drawn) !== figure.clientWidth) again(figure); })).observe(home);
-  addEventListener("beforeprint", () => { for (const figure of waiting) draw(figure); waiting.clear(); });
+  const folded = [...root.querySelectorAll("details:not([open])")];  // on paper, nothing can be unfolded
+  addEventListener("beforeprint", () => { for (const figure of waiting) draw(figure); waiting.clear(); folded.forEach((one) => (one.open = true)); });
+  addEventListener("afterprint", () => folded.forEach((one) => (one.open = false)));
 
   for (const study of root.querySelectorAll("[data-study]")) {
     const boxes = [...study.querySelectorAll(".rows input[data-row]")];
