@@ -11,6 +11,8 @@ from crystalrl import CrystalParams
 from crystalrl.report.inspect_page import (
     COVERING,
     LATER,
+    NO_CRYSTALS,
+    ONE_MOMENT,
     being_forgotten,
     inspection_page,
     lacking,
@@ -106,6 +108,7 @@ def test_the_page_of_a_file_shows_its_experiences(tmp_path: Path) -> None:
     assert next(iter(drawn)) == "map-pca"
     np.testing.assert_allclose(drawn["map-pca"]["reward"], memory.experiences()["reward"])
     assert tables(one) == {}  # no crystals yet, nothing followed
+    assert lacking(one) == [ONE_MOMENT, NO_CRYSTALS]
     assert words(one) == ["It holds 60 experiences in 64 slots: 60 liquid, 0 glass, 0 crystal."]
     part = inspect_memory(tmp_path / "memory.safetensors", most=30)
     assert words(part) == ["It holds 60 experiences in 64 slots: about 60 liquid, 0 glass, 0 crystal."]

@@ -14,7 +14,7 @@ from crystalrl.cli.pages import Wanted
 from crystalrl.cli.progress import waiting
 from crystalrl.report.covering import known_lipschitz
 from crystalrl.report.export import chosen, export_charts, latex
-from crystalrl.report.inspect_page import all_charts, inspection_page, tables, words
+from crystalrl.report.inspect_page import NOTHING, all_charts, inspection_page, tables, words
 from crystalrl.report.text import Noted
 from crystalrl.study.inspection import Inspected, inspect_memory, inspect_run
 from crystalrl.study.store import result_folders
@@ -83,7 +83,7 @@ def _print(found: Sequence[Inspected], problems: Sequence[str], console: Console
     for problem in (*(warning for one in found for warning in one.warnings), *problems):
         console.print(f"[yellow]warning[/yellow] {escape(problem)}", highlight=False, soft_wrap=True)
     if not found:
-        console.print("No memory with phases has been recorded here yet.", highlight=False)
+        console.print(NOTHING, highlight=False)
 
 
 def _export(found: Sequence[Inspected], lipschitz: float | None, wanted: Wanted, out: Path, console: Console) -> None:

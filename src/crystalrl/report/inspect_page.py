@@ -23,6 +23,13 @@ LATER = {
 }
 """What a page lacks if a table is missing."""
 
+NOTHING = (
+    "No memory with phases has been recorded here yet. Rows with the crystal memory have phases, from their first "
+    "consolidation on."
+)
+ONE_MOMENT = "The file of a memory holds one moment. Runs also record what happens over time."
+NO_CRYSTALS = "None of these experiences is a crystal, so how well crystals cover the states is not known."
+
 TIMES, COVERING = "How long it takes to crystallize", "How well the crystals cover the stored states"
 WORDS = {
     "c": "the state of an experience, in [0, 1]: it rises with usefulness and falls under contradiction",
@@ -61,7 +68,7 @@ def inspection_page(
     made = Page()
     body = [f"<h1>{escape(title)}: inside the memory</h1>", messages(problems)]
     if not found:
-        body.append(messages(["No memory with phases has been recorded here yet."]))
+        body.append(messages([NOTHING]))
     if len(found) > SECTIONS:
         body.append(messages([f"The first {SECTIONS} of {len(found)} memories are shown; --row chooses others."]))
     if len(found) > 1:
@@ -98,15 +105,17 @@ def _section(made: Page, one: Inspected, quick: bool, lipschitz: float | None) -
 
 
 def lacking(one: Inspected) -> list[str]:
-    """What the page of a run lacks: not recorded yet, not stored by older versions, or not to be read."""
+    """What a page lacks: not recorded yet or at all, not stored by older versions, or not to be read."""
+    held, _ = maps.last_contents(one)
+    none = [NO_CRYSTALS] if held and not (held["phase"] == 3).any() else []
     if one.memory is None:
-        return []
+        return [ONE_MOMENT, *none]
     lacks = {name: what for name, what in LATER.items() if not getattr(one, name)}
     young = bool(one.histograms and one.stage_steps) and float(one.memory["step"][-1]) < one.stage_steps[0]
     soon = lacks.pop("contents", "") if young else ""
     never = "; ".join(lacks.values())
     said = (f"Recorded when the first task ends: {soon}.", f"No data that can be read: {never}.")
-    return [sentence for sentence, what in zip(said, (soon, never), strict=True) if what]
+    return [*(sentence for sentence, what in zip(said, (soon, never), strict=True) if what), *none]
 
 
 def settings(params: CrystalParams) -> list[tuple[str, str]]:
