@@ -67,7 +67,7 @@ def test_a_lipschitz_constant_that_the_user_knows_gives_the_bound(ran: Path, tmp
     assert "| distances in standard deviations | number |" in own
     assert "L = this slope" in own
     radius = float(mine.partition("nearest crystal | ")[2].partition(" ")[0])
-    bound = float(mine.partition("with your L, ε = 0 and γ = 0.95 | ")[2].partition(" ")[0])
+    bound = float(mine.partition("with your L = 2, ε = 0 and γ = 0.95 | ")[2].partition(" ")[0])
     assert bound == pytest.approx(2 * radius / 0.05, abs=0.02)
     assert "Distances are Euclidean, in the units of the observation." in mine
 

@@ -109,7 +109,7 @@ def test_a_given_constant_is_compared_with_the_stored_values(one: Inspected) -> 
     contents = held(states, some_crystals(12, 3, 7), 2 * states[:, 0])
     found = covering.coverage(replace(one, contents=contents), 1.5)
     assert found.grid.lines[-1] == [
-        "bound of the value error, (L·r + ε)/(1 − γ), with your L, ε = 0 and γ = 0.9", "60.000"
+        "bound of the value error, (L·r + ε)/(1 − γ), with your L = 1.5, ε = 0 and γ = 0.9", "60.000"
     ]  # fmt: skip
     assert "The stored values are steeper than your L: up to 2.000. Either they are wrong" in " ".join(found.notes)
     assert "steeper than your L" not in " ".join(covering.coverage(replace(one, contents=contents), 2.0).notes)

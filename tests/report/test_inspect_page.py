@@ -58,7 +58,9 @@ def test_links_lead_to_charts_tables_and_words(ran: Path) -> None:
 def test_the_page_gives_the_bound_for_a_known_lipschitz_constant(ran: Path) -> None:
     (one,), _ = inspect_run(ran)
     bound = tables(one, 2.0)[COVERING].grid.lines[-1][1]
-    assert f"with your L, ε = 0 and γ = 0.95</td><td>{bound}</td>" in inspection_page([one], "run", (), "/events", 2.0)
+    assert f"with your L = 2, ε = 0 and γ = 0.95</td><td>{bound}</td>" in inspection_page(
+        [one], "run", (), "/events", 2.0
+    )
     assert "with L = this slope" in inspection_page([one], "run", live="/events")
 
 

@@ -155,7 +155,7 @@ def _lines(found: Measured, apart: float | None) -> Iterator[list[str]]:
     if found.slopes is not None:
         yield ["largest slope of V between any two stored states", amount(found.slopes.largest)]
     if found.lipschitz is not None:
-        own = "your L" if found.given is not None else "L = this slope"
+        own = f"your L = {found.given:g}" if found.given is not None else "L = this slope"
         which = f"with {own}, ε = 0 and γ = {found.discount:g}"
         bound = found.bound(found.lipschitz)
         yield [f"bound of the value error, (L·r + ε)/(1 − γ), {which}", "none" if bound == math.inf else amount(bound)]
