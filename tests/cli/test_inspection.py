@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from crystalrl import cli
-from crystalrl.cli.inspection import live_inspection
+from crystalrl.cli.inspection import Chosen, live_inspection
 from tests.inspected_run import write_run
 from tests.made_up_results import write_results
 from tests.study.test_inspection import saved
@@ -60,6 +60,29 @@ def test_only_some_charts_are_written_on_request(ran: Path, tmp_path: Path, caps
     assert "did you mean 'flows'?" in capsys.readouterr().err
 
 
+def test_a_lipschitz_constant_that_the_user_knows_gives_the_bound(ran: Path, tmp_path: Path) -> None:
+    for name, words in (("own", []), ("mine", ["--lipschitz", "2"])):
+        cli.main(["inspect", str(ran), "--format", "md", "--out", str(tmp_path / f"{name}.md"), *words])
+    own, mine = ((tmp_path / f"{name}.md").read_text() for name in ("own", "mine"))
+    assert "| distances in standard deviations | number |" in own
+    assert "L = this slope" in own
+    radius = float(mine.partition("nearest crystal | ")[2].partition(" ")[0])
+    bound = float(mine.partition("with your L = 2, ε = 0 and γ = 0.95 | ")[2].partition(" ")[0])
+    assert bound == pytest.approx(2 * radius / 0.05, abs=0.02)
+    assert "Distances are Euclidean, in the units of the observation." in mine
+
+
+@pytest.mark.parametrize("live", [[], ["--live"]])
+@pytest.mark.parametrize("given", ["0", "-1", "nan", "inf"])
+def test_a_lipschitz_constant_must_be_above_zero(
+    ran: Path, tmp_path: Path, given: str, live: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["inspect", str(ran), "--lipschitz", given, "--out", str(tmp_path / "page.html"), *live])
+    assert f"lipschitz: wanted a finite number above 0, got {given}" in capsys.readouterr().err
+    assert not (tmp_path / "page.html").exists()
+
+
 @pytest.mark.parametrize("form", ["md", "tex"])
 def test_its_tables_become_a_file(ran: Path, tmp_path: Path, form: str) -> None:
     cli.main(["inspect", str(ran), "--format", form, "--out", str(tmp_path / f"tables.{form}")])
@@ -75,7 +98,7 @@ def test_the_file_of_a_memory_gets_a_page_next_to_it(tmp_path: Path, capsys: pyt
 
 def test_a_live_page_shows_a_run_that_is_not_finished(tmp_path: Path) -> None:
     interrupted(tmp_path, after=1)
-    page = live_inspection(tmp_path, "", 0, "/events")
+    page = live_inspection(Chosen(tmp_path), "/events")
     assert 'data-live="/events"' in page
     assert "during task 1" in page
     assert "during task 2" not in page

@@ -6,9 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from crystalrl.report import study_charts
+from crystalrl.report.chart import Chart, columns
 from crystalrl.report.html import Page, row_switches, study
 from crystalrl.report.study_page import write_report
 from crystalrl.report.text import Grid
@@ -125,6 +127,36 @@ def test_on_a_phone_the_names_of_rows_are_whole(chromium: Any, tmp_path: Path) -
     path.write_text(made.document("page", [study(0, [name], [row_switches([name]), drawn])]))
     with opened(chromium, path, width=390) as page:
         assert page.locator(".rows label").evaluate("one => one.scrollWidth <= one.clientWidth")
+
+
+def test_every_axis_has_two_numbers(chromium: Any, tmp_path: Path) -> None:
+    """On a phone there is room for few: of 200 to 9,000 steps, 5,000 alone would be no scale."""
+    x = np.array([200.0, 9000.0])
+    part = {"row": "liquid", "x": x, "y": x / 10}
+    chart = Chart("phases", "Phases", "", "areas", columns("areas", [part]), x="steps", y="experiences")
+    path, made = tmp_path / "page.html", Page()
+    path.write_text(made.document("page", [made.figure(chart)]))
+    with opened(chromium, path, width=390) as page:
+        ticks = page.locator('svg text.dim[text-anchor="middle"]').all_text_contents()
+        assert ticks == ["2000", "4000", "6000", "8000"]
+
+
+def test_a_chart_of_lines_names_its_rows_on_phones_and_on_paper(chromium: Any, report: Path) -> None:
+    """There the switches are not in view."""
+    keys = [["anchored", "EWC strength=10.0"], ["anchored"]]
+    with opened(chromium, report, width=390) as page:
+        named = figure(page, "Score on all tasks so far").locator(".keys > span:visible")
+        assert named.all_inner_texts() == keys[0]
+        line = figure(page, "Score on all tasks so far").locator('path[data-row="anchored"][data-seed]')
+        stroke = line.evaluate("one => getComputedStyle(one).stroke")
+        assert named.first.evaluate("one => getComputedStyle(one).color") == stroke
+        page.locator('.rows input[data-row="EWC strength=10.0"]').uncheck()
+        assert named.all_inner_texts() == keys[1]
+    with opened(chromium, report) as page:
+        named = figure(page, "Score on all tasks so far").locator(".keys > span:visible")
+        assert named.count() == 0
+        page.emulate_media(media="print")
+        assert named.all_inner_texts() == keys[0]
 
 
 def test_links_lead_to_the_parts_of_the_page(chromium: Any, report: Path) -> None:

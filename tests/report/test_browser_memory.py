@@ -87,3 +87,28 @@ def test_a_live_page_shows_new_results_by_itself(chromium: Any, tmp_path: Path) 
         page.locator("h1", has_text="Changed").wait_for(timeout=20_000)
         page.close()
     assert said == []
+
+
+def test_a_live_page_keeps_the_place_and_the_choices_of_its_reader(chromium: Any, tmp_path: Path) -> None:
+    """Charts are drawn when they come into view: above the reader, they must have their height again."""
+    folder = write_results(tmp_path / "out")
+    with served(folder) as address:
+        page = chromium.new_page()
+        page.goto(address)
+        scrolled(page)
+        page.locator('.rows input[data-row="EWC strength=10.0"]').uncheck()
+        page.locator("button.theme").click()
+        chart = figure(page, "Forgetting by task")
+        chart.locator("[data-fit]").check()
+        chart.evaluate("one => one.scrollIntoView({ block: 'center' })")
+        theme, place = page.locator("body").get_attribute("data-theme"), chart.bounding_box()["y"]
+        spec = folder / "spec.toml"
+        spec.write_text(spec.read_text().replace("Made <up>", "Changed"))
+        page.locator("h1", has_text="Changed").wait_for(timeout=20_000)
+        chart.locator("svg").wait_for()
+        assert chart.bounding_box()["y"] == pytest.approx(place, abs=2)
+        assert chart.locator("[data-fit]").is_checked()
+        assert not page.locator('.rows input[data-row="EWC strength=10.0"]').is_checked()
+        assert page.locator('tr[data-row="EWC strength=10.0"]:visible').count() == 0
+        assert page.locator("body").get_attribute("data-theme") == theme
+        page.close()

@@ -42,6 +42,20 @@ def test_paper_shows_what_colours_mean(chromium: Any, ran: Path, tmp_path: Path)
         assert figure(page, "Map of the experiences: PCA").locator(".scale").inner_text().startswith("phase: ")
 
 
+@pytest.mark.usefixtures("without_umap")
+def test_on_paper_nothing_is_folded(chromium: Any, ran: Path, tmp_path: Path) -> None:
+    found, problems = inspect_run(ran)
+    path = tmp_path / "inspect.html"
+    path.write_text(inspection_page(found, "run", problems))
+    with opened(chromium, path) as page:
+        setting = page.locator("details dt", has_text="time_unit").first
+        assert not setting.is_visible()
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert setting.is_visible()
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        assert not setting.is_visible()
+
+
 def test_rows_with_many_settings_fit_on_paper(chromium: Any, tmp_path: Path) -> None:
     made, path, results = Page(), tmp_path / "page.html", load_results(write_results(tmp_path / "out"))
     spec = replace(results.rows[0].spec, agent_params={f"coefficient_of_part_{k}": 0.01 * k for k in range(12)})

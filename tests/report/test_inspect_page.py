@@ -1,5 +1,6 @@
 """The page of a memory."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,18 @@ import numpy as np
 import pytest
 
 from crystalrl import CrystalParams
-from crystalrl.report.inspect_page import LATER, being_forgotten, inspection_page, settings, tables, words
+from crystalrl.report.inspect_page import (
+    COVERING,
+    LATER,
+    NO_CRYSTALS,
+    ONE_MOMENT,
+    being_forgotten,
+    inspection_page,
+    lacking,
+    settings,
+    tables,
+    words,
+)
 from crystalrl.study.inspection import inspect_memory, inspect_run
 from tests.made_up_results import write_results
 from tests.report.test_study_page import charts
@@ -32,6 +44,34 @@ def test_the_page_of_a_run_has_all_its_charts(ran: Path) -> None:
     assert "residents" not in charts(without)
     live = charts(inspection_page(found, "Tiny", problems, live="/events"))
     assert [name for name in live if name.startswith("map")] == ["map-pca"]
+
+
+def test_links_lead_to_charts_tables_and_words(ran: Path) -> None:
+    (one,), _ = inspect_run(ran)
+    page = inspection_page([one, replace(one, name="another")], "two", live="/events")
+    links = re.findall(r'<a href="#([^"]*)">([^<]*)</a>', page)
+    assert links[0] == ("memory-0", one.name)
+    assert [name for _, name in links].count("How well the crystals cover the stored states") == 2
+    assert all(page.count(f' id="{place}"') == 1 for place, _ in links)
+
+
+def test_the_page_gives_the_bound_for_a_known_lipschitz_constant(ran: Path) -> None:
+    (one,), _ = inspect_run(ran)
+    bound = tables(one, 2.0)[COVERING].grid.lines[-1][1]
+    assert f"with your L = 2, ε = 0 and γ = 0.95</td><td>{bound}</td>" in inspection_page(
+        [one], "run", (), "/events", 2.0
+    )
+    assert "with L = this slope" in inspection_page([one], "run", live="/events")
+
+
+def test_a_run_in_its_first_task_says_what_will_be_recorded(ran: Path) -> None:
+    (one,), _ = inspect_run(ran)
+    assert one.memory is not None
+    first = {name: column[:2] for name, column in one.memory.items()}
+    young = replace(one, memory=first, contents=None)
+    assert lacking(young) == [f"Recorded when the first task ends: {LATER['contents']}."]
+    assert lacking(replace(young, followed=None))[1] == f"No data that can be read: {LATER['followed']}."
+    assert lacking(one) == []
 
 
 def test_the_settings_of_the_memory_are_shown_those_that_are_not_the_default_first(ran: Path) -> None:
@@ -70,6 +110,7 @@ def test_the_page_of_a_file_shows_its_experiences(tmp_path: Path) -> None:
     assert next(iter(drawn)) == "map-pca"
     np.testing.assert_allclose(drawn["map-pca"]["reward"], memory.experiences()["reward"])
     assert tables(one) == {}  # no crystals yet, nothing followed
+    assert lacking(one) == [ONE_MOMENT, NO_CRYSTALS]
     assert words(one) == ["It holds 60 experiences in 64 slots: 60 liquid, 0 glass, 0 crystal."]
     part = inspect_memory(tmp_path / "memory.safetensors", most=30)
     assert words(part) == ["It holds 60 experiences in 64 slots: about 60 liquid, 0 glass, 0 crystal."]

@@ -54,6 +54,17 @@ def test_umap_places_the_same_experiences_in_the_same_places() -> None:
     np.testing.assert_array_equal(first, second)
 
 
+def test_a_click_shows_an_observation_of_few_numbers(one: Inspected) -> None:
+    held, _ = maps.last_contents(one)
+    (chart,), _ = maps.maps(one, quick=True)
+    shown = [[float(number) for number in text.split(", ")] for text in chart.data["observation"]]
+    stored = np.stack([held[f"v{k}"] for k in range(len(shown[0]))], axis=1)
+    np.testing.assert_allclose(shown, stored, rtol=5e-3)
+    assert "observation" not in chart.colours  # nor under the pointer: it would be long
+    wide = {f"v{k}": held["v0"] for k in range(maps.NUMBERS + 1)}
+    assert maps.observations(wide) == maps.observations({"c": held["c"]}) == {}
+
+
 def test_pca_keeps_distances_in_the_plane() -> None:
     plane = np.random.default_rng(0).normal(size=(40, 2))
     turned = np.pad(plane, ((0, 0), (0, 3))) @ np.linalg.qr(np.random.default_rng(1).normal(size=(5, 5)))[0]

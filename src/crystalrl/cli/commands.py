@@ -14,7 +14,7 @@ from rich.console import Console
 from crystalrl.cli import theory
 from crystalrl.cli.check_tasks import check_tasks
 from crystalrl.cli.doctor import show_doctor
-from crystalrl.cli.inspection import inspect_command
+from crystalrl.cli.inspection import Chosen, inspect_command
 from crystalrl.cli.pages import Wanted, report_command
 from crystalrl.cli.parsing import completion_script, parsed, take_sections
 from crystalrl.cli.terminal import show_forecast, show_tuning
@@ -140,6 +140,9 @@ class Inspect:
     """Only this row of a study; empty: all whose memory has phases."""
     lane: int = 0
     """Lane of a memory's file."""
+    lipschitz: Annotated[float | None, tyro.conf.arg(metavar="L")] = None
+    """How much the true values change at most per unit of the observation (Euclidean), if you know it: the bound of the
+    value error then uses it. None: the page takes the largest slope of the stored values."""
 
 
 @dataclass(frozen=True)
@@ -231,8 +234,8 @@ def _dispatch(command: object, sections: Mapping[str, Any], console: Console) ->
                     show_tuning(search, folder, device or best_device(), console)
         case Report(folders, shown, docs, figure):
             report_command(folders, console, shown.wanted, docs, figure)
-        case Inspect(path, shown, row, lane):
-            inspect_command(path, console, shown.wanted, row, lane)
+        case Inspect(path, shown, row, lane, lipschitz):
+            inspect_command(Chosen(path, row, lane, lipschitz), console, shown.wanted)
         case Theory(chosen):
             theory.COMMANDS[type(chosen)](chosen, console)
         case List():

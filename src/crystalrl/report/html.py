@@ -95,8 +95,13 @@ def messages(texts: Iterable[str]) -> str:
 
 def contents(kind: str, names: Sequence[str], first: int = 0) -> str:
     """Links to parts, studies or charts of a page, whose numbers begin at `first`."""
-    links = (f'<a href="#{kind}-{number}">{escape(name)}</a>' for number, name in enumerate(names, first))
-    return f'<nav aria-label="contents">{"".join(links)}</nav>'
+    return links((f"{kind}-{number}", name) for number, name in enumerate(names, first))
+
+
+def links(named: Iterable[tuple[str, str]]) -> str:
+    """Links to places of a page, by their ids."""
+    inside = "".join(f'<a href="#{place}">{escape(name)}</a>' for place, name in named)
+    return f'<nav aria-label="contents">{inside}</nav>'
 
 
 def row_switches(names: Sequence[str]) -> str:

@@ -10,8 +10,8 @@ import numpy as np
 from crystalrl.params import CrystalParams
 from crystalrl.report import covering, maps, memory_charts, trajectories
 from crystalrl.report.chart import Chart, escape
-from crystalrl.report.html import Page, contents, definitions, messages
-from crystalrl.report.text import Grid
+from crystalrl.report.html import Page, contents, definitions, links, messages
+from crystalrl.report.text import Grid, Noted
 from crystalrl.study.inspection import Inspected
 
 SECTIONS = 6
@@ -22,6 +22,13 @@ LATER = {
     "contents": "where the crystals come from, their age, reward and return, maps and covering",
 }
 """What a page lacks if a table is missing."""
+
+NOTHING = (
+    "No memory with phases has been recorded here yet. Rows with the crystal memory have phases, from their first "
+    "consolidation on."
+)
+ONE_MOMENT = "The file of a memory holds one moment. Runs also record what happens over time."
+NO_CRYSTALS = "None of these experiences is a crystal, so how well crystals cover the states is not known."
 
 TIMES, COVERING = "How long it takes to crystallize", "How well the crystals cover the stored states"
 WORDS = {
@@ -34,7 +41,10 @@ WORDS = {
     "contradicted": "similar state and action as other experiences, but a different reward",
     "interference W": "how contradicted an experience and what follows it are, in [0, 1]",
     "melting": "the fall of c of contradicted experiences; crystals become glass or liquid again",
+    "change of c": "expected change per unit of time of the memory, if all outputs are settled; negative: it melts",
+    "age": "environment steps since an experience was stored",
     "anchor": "an output of the network that was stored with an experience and is held in place",
+    "anchor error": "distance of the network’s output now from the anchor, in standard deviations of the outputs",
     "followed": "some slots whose experiences are recorded at every consolidation",
     "law": "dc = [gain·(1 − c) − loss·c] dt + σ√(c(1 − c)) dW; the gain grows with U, the loss with W",
 }
@@ -47,46 +57,65 @@ def all_charts(one: Inspected, quick: bool = False) -> tuple[list[Chart], list[s
     return [*memory_charts.charts(one), *([] if paths.empty else [paths]), *drawn], missing
 
 
-def inspection_page(found: Sequence[Inspected], title: str, problems: Sequence[str] = (), live: str = "") -> str:
-    """Memories as one HTML page; live: see `Page.document`. A live page has maps by PCA only."""
+def inspection_page(
+    found: Sequence[Inspected],
+    title: str,
+    problems: Sequence[str] = (),
+    live: str = "",
+    lipschitz: float | None = None,
+) -> str:
+    """Memories as one HTML page. live: see `Page.document`; such a page has maps by PCA only. lipschitz: `coverage`."""
     made = Page()
     body = [f"<h1>{escape(title)}: inside the memory</h1>", messages(problems)]
     if not found:
-        body.append(messages(["No memory with phases has been recorded here yet."]))
+        body.append(messages([NOTHING]))
     if len(found) > SECTIONS:
         body.append(messages([f"The first {SECTIONS} of {len(found)} memories are shown; --row chooses others."]))
+    if len(found) > 1:
+        body.append(contents("memory", [one.name for one in found[:SECTIONS]]))
     for number, one in enumerate(found[:SECTIONS]):
-        body += [f'<h2 id="memory-{number}">{escape(one.name)}</h2>', *_section(made, one, quick=bool(live))]
+        body += [f'<h2 id="memory-{number}">{escape(one.name)}</h2>', *_section(made, one, bool(live), lipschitz)]
     if found:
-        body.append("<h2>Words</h2>" + definitions(WORDS.items()))
+        body.append('<h2 id="words">Words</h2>' + definitions(WORDS.items()))
     return made.document(title, body, live)
 
 
-def tables(one: Inspected) -> dict[str, Grid]:
-    """The tables of a memory that have lines, by title."""
+def tables(one: Inspected, lipschitz: float | None = None) -> dict[str, Noted]:
+    """The tables of a memory that have lines, by title, with what they mean. lipschitz: `coverage`."""
     named = {
-        TIMES: trajectories.timescales(one) if one.followed else Grid([], []),
-        COVERING: covering.coverage(one),
+        TIMES: Noted(trajectories.timescales(one) if one.followed else Grid([], []), (trajectories.ABOUT,)),
+        COVERING: covering.coverage(one, lipschitz),
     }
-    return {title: grid for title, grid in named.items() if grid.lines}
+    return {title: table for title, table in named.items() if table.grid.lines}
 
 
-def _section(made: Page, one: Inspected, quick: bool) -> list[str]:
+def _section(made: Page, one: Inspected, quick: bool, lipschitz: float | None) -> list[str]:
     (charts, missing), first = all_charts(one, quick), len(made.charts)
     parts = ["".join(f"<p>{escape(sentence)}</p>" for sentence in words(one)), messages([*one.warnings, *missing])]
-    parts += [messages([f"No data that can be read: {'; '.join(lacks)}."])] if (lacks := lacking(one)) else []
-    parts += [contents("chart", [chart.title for chart in charts], first), *(made.figure(chart) for chart in charts)]
-    for title, grid in tables(one).items():
-        parts.append(
-            f"<h3>{title}</h3>{made.table(grid)}" + "".join(f'<p class="about">{t}</p>' for t in _notes(one, title))
-        )
+    parts.append(messages(lacking(one)))
+    measured = {f"measured-{first}-{number}": named for number, named in enumerate(tables(one, lipschitz).items())}
+    places = [(f"chart-{number}", chart.title) for number, chart in enumerate(charts, first)]
+    parts += [links([*places, *((place, title) for place, (title, _) in measured.items()), ("words", "Words")])]
+    parts += [made.figure(chart) for chart in charts]
+    for place, (title, table) in measured.items():
+        notes = "".join(f'<p class="about">{escape(note)}</p>' for note in table.notes)
+        parts.append(f'<h3 id="{place}">{title}</h3>{made.table(table.grid)}{notes}')
     inside = definitions(settings(one.params))
     return [*parts, f"<details><summary>Settings of this memory</summary>{inside}</details>"]
 
 
 def lacking(one: Inspected) -> list[str]:
-    """What the page of a run lacks because older versions did not store it, or it cannot be read."""
-    return [] if one.memory is None else [what for table, what in LATER.items() if not getattr(one, table)]
+    """What a page lacks: not recorded yet or at all, not stored by older versions, or not to be read."""
+    held, _ = maps.last_contents(one)
+    none = [NO_CRYSTALS] if held and not (held["phase"] == 3).any() else []
+    if one.memory is None:
+        return [ONE_MOMENT, *none]
+    lacks = {name: what for name, what in LATER.items() if not getattr(one, name)}
+    young = bool(one.histograms and one.stage_steps) and float(one.memory["step"][-1]) < one.stage_steps[0]
+    soon = lacks.pop("contents", "") if young else ""
+    never = "; ".join(lacks.values())
+    said = (f"Recorded when the first task ends: {soon}.", f"No data that can be read: {never}.")
+    return [*(sentence for sentence, what in zip(said, (soon, never), strict=True) if what), *none]
 
 
 def settings(params: CrystalParams) -> list[tuple[str, str]]:
@@ -96,14 +125,6 @@ def settings(params: CrystalParams) -> list[tuple[str, str]]:
         value, usual = getattr(params, one.name), getattr(default, one.name)
         found.append((value == usual, one.name, f"{value}" if value == usual else f"{value} (default: {usual})"))
     return [(name, said) for _, name, said in sorted(found, key=lambda each: each[0])]
-
-
-def _notes(one: Inspected, title: str) -> list[str]:
-    """What a table means."""
-    if title == TIMES:
-        return [escape(trajectories.ABOUT)]
-    held, _ = maps.last_contents(one)
-    return [escape(covering.ABOUT if covering.values(held) is not None else covering.NO_VALUES)]
 
 
 def words(one: Inspected) -> list[str]:

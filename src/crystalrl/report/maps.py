@@ -26,6 +26,8 @@ MOST = 2000
 """Experiences on a map: t-SNE and UMAP take seconds for this many."""
 FRAMES = 300
 """Experiences on a map whose observation can be seen as a frame; every further one would make the page larger."""
+NUMBERS = 16
+"""Numbers of an observation that are shown with an experience; of longer ones, none."""
 COLOURS = ("phase", "task", "c", "interference", "change of c", "melting", "utility", "TD error", "reward", "age")
 AXES = {"PCA": "principal component", "t-SNE": "t-SNE", "UMAP": "UMAP"}
 """What the axes of each map are called, before their number. Only PCA has a unit: standard deviations."""
@@ -42,13 +44,13 @@ def last_contents(one: Inspected) -> tuple[dict[str, NDArray[Any]], NDArray[np.i
     return {name: column[at] for name, column in table.items()}, at
 
 
-def vectors(held: Columns) -> NDArray[np.float64]:
-    """Observations [n, D], every number in its standard deviations; numbers that never change are left out."""
+def vectors(held: Columns, scaled: bool = True) -> NDArray[np.float64]:
+    """Observations [n, D]; numbers that never change are left out. scaled: every number in its standard deviations."""
     names = [name for name in held if name[:1] == "v" and name[1:].isdigit()]
     found = np.stack([held[name].astype(float) for name in names], axis=1) if names else np.empty((len(held["c"]), 0))
     spread = found.std(axis=0)
     kept = np.isfinite(spread) & (spread > 0)
-    return np.asarray((found[:, kept] - found[:, kept].mean(axis=0)) / spread[kept])
+    return np.asarray((found[:, kept] - found[:, kept].mean(axis=0)) / (spread[kept] if scaled else 1.0))
 
 
 def pca(points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -117,6 +119,7 @@ def _map(one: Inspected, held: Columns, at: NDArray[np.int64], method: str, plac
     }
     known = "episode_return" in held and bool(np.isfinite(held["episode_return"].astype(float)).any())
     data |= {RETURN: held["episode_return"].astype(float)} if known else {}
+    data |= observations(held) if one.frames is None else {}
     part = "" if len(at) >= one.stored else f"{len(at):,} of {one.stored:,} experiences, evenly spaced over the slots. "
     about = (
         f"{part}Similar observations lie close together. {silhouettes(places, data)}Contradicted experiences have a "
@@ -130,6 +133,15 @@ def _map(one: Inspected, held: Columns, at: NDArray[np.int64], method: str, plac
         name, f"Map of the experiences: {method}", about, "points", data, x=f"{AXES[method]} 1{unit}",
         y=f"{AXES[method]} 2{unit}", colours=(*COLOURS, *((RETURN,) if known else ())), options=options,
     )  # fmt: skip
+
+
+def observations(held: Columns) -> dict[str, NDArray[Any]]:
+    """The observations as a column of text; none if they are long, as what is stored of very long ones is projected."""
+    names = [name for name in held if name[:1] == "v" and name[1:].isdigit()]
+    if not 0 < len(names) <= NUMBERS:
+        return {}
+    numbers = np.stack([held[name] for name in names], axis=1)
+    return {"observation": np.array([", ".join(f"{value:.3g}" for value in line) for line in numbers], object)}
 
 
 def drifts(params: CrystalParams, held: Columns) -> NDArray[np.float64]:

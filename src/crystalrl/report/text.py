@@ -66,6 +66,14 @@ class Grid:
         return "\n".join("| " + " | ".join(line) + " |" for line in (self.headings, rule, *lines)) + "\n"
 
 
+@dataclass(frozen=True)
+class Noted:
+    """A table, and sentences that say what its numbers mean."""
+
+    grid: Grid
+    notes: tuple[str, ...] = ()
+
+
 def main_table(results: Results, names: tuple[str, ...] = SHORT) -> Grid:
     """Mean and 95 % interval of the reported cell of every row."""
     shown = [name for name in names if name == "IQM" or name in results.rows[0].chosen.metrics]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crystalrl.report.chart import Chart, columns
+from crystalrl.report.memory_charts import PHASES
 from crystalrl.report.text import Grid
 from crystalrl.study.inspection import Inspected
 from crystalrl.theory import Crystallization
@@ -36,8 +37,8 @@ def trajectories(one: Inspected) -> Chart:
         parts.append({"panel": panel, "row": "law", "x": life["step"], "y": mean, **band})
     about = (
         "Dots: c of the experiences that were followed longest. Line: mean ± standard deviation of the law from their "
-        "first c, with the utility, interference and drift measured at each consolidation; small noise (σ) makes a "
-        "narrow band."
+        "first c, with the utility, interference and anchor error measured at each consolidation; small noise (σ) "
+        "makes a narrow band."
     )
     return Chart(
         "trajectories", "Single experiences against the theory", about, "lines", columns("lines", parts),
@@ -102,5 +103,6 @@ def timescales(one: Inspected) -> Grid:
         if times:
             low, middle, high = np.quantile(times, (0.25, 0.5, 0.75))
             measured = [f"{middle:,.0f} [{low:,.0f}, {high:,.0f}]", f"{len(times):,}"]
-        lines.append([f"to {name} (c > {bounds[name]:g})", *measured, PAPER[name]])
+        limit = f" (c > {bounds[name]:g})" if name in PHASES else ""
+        lines.append([f"to {name}{limit}", *measured, PAPER[name]])
     return Grid(["environment steps", "measured: median [quartiles]", "experiences", "paper’s table"], lines)

@@ -50,10 +50,14 @@
   }
   function ticks(low, high, count, whole) {
     const raw = Math.max((high - low) / Math.max(count, 1), whole ? 1 : 0), power = 10 ** Math.floor(Math.log10(raw));
-    const step = power * ([1, 2, 5, 10].find((m) => m * power >= raw) || 10);
-    const out = [];
-    for (let v = Math.ceil(low / step - 1e-9) * step; v <= high + step * 1e-9; v += step) out.push(Math.abs(v) < step * 1e-9 ? 0 : v);
-    return out;
+    const steps = [0.5, 1, 2, 5, 10].map((m) => m * power), k = Math.max(1, steps.findIndex((step) => step >= raw * (1 - 1e-9)));
+    const at = (step) => {
+      const out = [];
+      for (let v = Math.ceil(low / step - 1e-9) * step; v <= high + step * 1e-9; v += step) out.push(Math.abs(v) < step * 1e-9 ? 0 : v);
+      return out;
+    };
+    const found = at(steps[k]);
+    return found.length < 2 && !(whole && steps[k - 1] < 1) ? at(steps[k - 1]) : found;  // one number alone is no scale
   }
   function ramp(stops, t) {
     const at = Math.min(Math.max(t, 0), 1) * (stops.length - 1), i = Math.min(Math.floor(at), stops.length - 2), f = at - i;
@@ -429,6 +433,7 @@
       const legend = html("span", { class: "scale" }, bar);
       for (const r of distinct(column(spec, "row")).slice(0, 60)) { const one = html("span", {}, legend); html("b", { style: "background:" + colourOf(spec, figure, r) + ";display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 .6em" }, one); one.append(r); }
     }
+    else if (spec.kind === "lines") html("div", { class: "keys" }, bar);
     if (spec.kind === "matrix" && spec.limits) gradient(html("span", { class: "scale" }, bar), spec.limits, spec.options.diverging ? DIVERGING : RAMP);
     if (spec.starts.length) html("span", { class: "quiet" }, bar, "┊ a task begins");
     if (spec.kind === "points") {
@@ -440,6 +445,19 @@
     }
     const csv = html("button", { type: "button" }, bar, "data as CSV");
     csv.onclick = () => save(spec.name + ".csv", csvOf(spec));
+    restore(figure);
+  }
+  // Which colour is which row, where the switches are not in view: on phones and on paper.
+  function keys(spec, figure) {
+    const place = figure.querySelector(".keys"), gone = hidden(figure);
+    if (!place || rowsOf(figure).length < 2) return;
+    place.replaceChildren();
+    const shown = distinct(column(spec, "row")).filter((row) => row && !gone.has(row));
+    for (const row of shown.slice(0, 60)) {
+      const one = html("span", { style: "color:" + colourOf(spec, figure, row) }, place);
+      html("i", { class: "dash-" + { "": 0, "6 3": 1, "2 3": 2 }[dashOf(spec, figure, row)] }, one);
+      html("span", { style: "color:var(--fg)" }, one, row);
+    }
   }
   function csvOf(spec) {
     const names = Object.keys(spec.data), all = names.map((n) => column(spec, n));
@@ -479,6 +497,7 @@
     if (!figure.dataset.tools) { figure.dataset.tools = "1"; tools(spec, figure); }
     const panels = shownPanels(spec, figure);
     place.replaceChildren();
+    keys(spec, figure);
     for (const panel of panels) {
       const { width, height, box } = size(spec, figure, panels.length, panel);
       const holder = html("div", { style: "flex:0 0 " + width + "px" }, place);
@@ -511,6 +530,32 @@
     });
   }
 
+  // A live page reloads when results change: the place of the reader, and what was chosen, stay.
+  const KEPT = "crystalrl-live", kept = home.dataset.live ? JSON.parse(sessionStorage.getItem(KEPT) || "{}") : {};
+  function nameOf(figure) {
+    const name = (one) => specs[Number(one.dataset.chart)].name, same = figures.filter((one) => name(one) === name(figure));
+    return name(figure) + "/" + same.indexOf(figure);
+  }
+  function keyOf(control) {
+    const figure = control.closest("figure"), study = control.closest("[data-study]");
+    return [figure ? nameOf(figure) : study.dataset.study, ...Object.entries(control.dataset).flat()].join("/");
+  }
+  const controls = (scope) => [...scope.querySelectorAll("figure :is(input, select), .rows input")];
+  function restore(scope) {
+    for (const control of kept.chosen ? controls(scope) : []) {
+      const value = kept.chosen[keyOf(control)];
+      if (control.type === "checkbox") control.checked = value ?? control.checked;
+      else if ([...control.options].some((option) => option.value === value)) control.value = value;
+    }
+  }
+  function keep() {
+    const top = (figure) => figure.getBoundingClientRect().top, place = figures.filter((figure) => top(figure) < innerHeight / 2).pop();
+    const chosen = { ...kept.chosen };
+    for (const control of controls(root)) chosen[keyOf(control)] = control.type === "checkbox" ? control.checked : control.value;
+    const at = place && scrollY > 0 ? { at: nameOf(place), top: top(place) } : {};
+    sessionStorage.setItem(KEPT, JSON.stringify({ ...at, chosen: chosen, scroll: scrollY, theme: home.dataset.theme }));
+  }
+
   // Charts are drawn when they come into view, and again when their width or their rows change.
   const figures = [...root.querySelectorAll("figure[data-chart]")];
   const waiting = new Set(figures);
@@ -520,7 +565,9 @@
   figures.forEach((figure) => viewer.observe(figure));
   const again = (figure) => { if (!waiting.has(figure)) draw(figure); };
   new ResizeObserver(() => figures.forEach((figure) => { if (figure.dataset.drawn && Number(figure.dataset.drawn) !== figure.clientWidth) again(figure); })).observe(home);
-  addEventListener("beforeprint", () => { for (const figure of waiting) draw(figure); waiting.clear(); });
+  const folded = [...root.querySelectorAll("details:not([open])")];  // on paper, nothing can be unfolded
+  addEventListener("beforeprint", () => { for (const figure of waiting) draw(figure); waiting.clear(); folded.forEach((one) => (one.open = true)); });
+  addEventListener("afterprint", () => folded.forEach((one) => (one.open = false)));
 
   for (const study of root.querySelectorAll("[data-study]")) {
     const boxes = [...study.querySelectorAll(".rows input[data-row]")];
@@ -534,6 +581,8 @@
       box.parentElement.onpointerenter = () => light(study, box.dataset.row);
       box.parentElement.onpointerleave = () => light(study, null);
     });
+    restore(study);
+    if (boxes.some((box) => !box.checked)) apply();
     const all = study.querySelector(".rows [data-all]");
     if (all) all.onclick = () => { const on = boxes.some((box) => !box.checked); boxes.forEach((box) => (box.checked = on)); apply(); };
   }
@@ -591,8 +640,12 @@
     home.dataset.theme = dark ? "light" : "dark";
   };
   if (home.dataset.live) {
-    const kept = sessionStorage.getItem("crystalrl-scroll");
-    if (kept) scrollTo(0, Number(kept));
-    new EventSource(home.dataset.live).onmessage = () => { sessionStorage.setItem("crystalrl-scroll", scrollY); location.reload(); };
+    history.scrollRestoration = "manual";
+    if (kept.theme) home.dataset.theme = kept.theme;
+    const place = figures.findIndex((figure) => nameOf(figure) === kept.at);
+    for (const figure of figures.slice(0, place + 1)) if (waiting.delete(figure)) draw(figure);  // so that what is above has its height
+    if (place >= 0) scrollBy(0, figures[place].getBoundingClientRect().top - kept.top);
+    else if (kept.scroll) scrollTo(0, kept.scroll);
+    new EventSource(home.dataset.live).onmessage = () => { keep(); location.reload(); };
   }
 })();
