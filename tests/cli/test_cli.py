@@ -145,7 +145,7 @@ for words in (["--help"], ["run", "nav-2"], ["theory", "show"], [], ["--version"
 def test_without_its_packages_every_command_prints_the_line_to_type() -> None:
     done = without({"tyro", "rich", "scipy", "matplotlib", "pyarrow", "statsmodels", "gymnasium"}, EACH)
     line = (
-        "crystalrl: command line: wanted the packages matplotlib, rich, scipy, statsmodels, tyro, got none: "
+        "crystalrl: command line: wanted the packages matplotlib, rich, scipy, tyro, got none: "
         "pip install 'crystalrl[study]'"
     )
     theory = (

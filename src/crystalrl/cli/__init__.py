@@ -10,7 +10,7 @@ from crystalrl._version import __version__
 from crystalrl.cli.errors import end, interrupts_end_at_once
 from crystalrl.packages import require
 
-NEEDS = ("matplotlib", "rich", "scipy", "statsmodels", "tyro")
+NEEDS = ("matplotlib", "rich", "scipy", "tyro")
 """Packages that the commands cannot do without."""
 THEORY_NEEDS = ("matplotlib", "rich", "scipy", "tyro")
 """Packages that `crystalrl theory` cannot do without."""

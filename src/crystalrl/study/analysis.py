@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -128,6 +129,11 @@ class Results:
         stored = {row.name for row in self.rows}
         return tuple(name for name, spec in self.table.rows.items() if not spec.scratch and name not in stored)
 
+    @cached_property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The reference against every other row, computed once: pages and formats show it several times."""
+        return _compared(self)
+
     @property
     def task_names(self) -> tuple[str, ...]:
         """Names of the tasks; empty if they are all of one kind."""
@@ -154,13 +160,17 @@ def load_results(folder: str | Path, lenient: bool = False) -> Results:
     return Results(table, stored.tasks, rows, stored.memory, tuple(problems))
 
 
-def compare(results: Results) -> list[Comparison]:
+def compare(results: Results) -> tuple[Comparison, ...]:
     """Compare the reference with every other row in every metric of the family, corrected together."""
+    return results.comparisons
+
+
+def _compared(results: Results) -> tuple[Comparison, ...]:
     own = results.reference.chosen.metrics
     others = [row for row in results.rows if row is not results.reference]
     pairs = [(row.name, metric, own[metric], row.chosen.metrics[metric]) for metric in results.family for row in others]
     p = [welch(a, b) for _, _, a, b in pairs]
-    return [
+    return tuple(
         Comparison(
             name,
             metric,
@@ -172,7 +182,7 @@ def compare(results: Results) -> list[Comparison]:
             improvement(a[:, None], b[:, None]),
         )
         for (name, metric, a, b), raw, adjusted in zip(pairs, p, holm(p), strict=True)
-    ]
+    )
 
 
 class _Stored:

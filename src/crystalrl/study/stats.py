@@ -1,6 +1,6 @@
 """Statistics of samples of seeds: intervals, tests, effect sizes, and aggregates over many tasks and orders.
 
-SciPy and statsmodels do what they can; this module adds the cases they leave open (no variance at all, NaN).
+SciPy does what it can; this module adds the cases that it leaves open (no variance at all, NaN).
 
 Bootstrap intervals are percentile intervals at widened probabilities (Hesterberg 2015): the plain ones are too short
 for few seeds. BCa intervals are, too; studentised ones can be far wider than all scores. `python -m benchmarks run
@@ -101,13 +101,11 @@ def welch_interval(a: Array, b: Array, level: float = LEVEL) -> tuple[float, flo
 
 def holm(p: Sequence[float]) -> list[float]:
     """p values corrected for multiple tests (Holm 1979); NaN stays NaN and is not counted."""
-    from statsmodels.stats.multitest import multipletests
-
     values = np.asarray(p, dtype=np.float64)
-    known = ~np.isnan(values)
-    if known.any():
-        values[known] = multipletests(values[known], method="holm")[1]
-    return [float(value) for value in values]
+    order = np.argsort(values)[: np.count_nonzero(~np.isnan(values))]  # NaN comes last
+    corrected = np.full(len(values), np.nan)
+    corrected[order] = np.maximum.accumulate(values[order] * np.arange(len(order), 0, -1)).clip(max=1.0)
+    return [float(value) for value in corrected]
 
 
 def cohen(a: Array, b: Array, level: float = LEVEL) -> Effect:

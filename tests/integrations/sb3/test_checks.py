@@ -41,7 +41,7 @@ def test_misuse_is_refused_with_a_reason() -> None:
         build("SAC").learn(10)
     with pytest.raises(TypeError, match="wanted a model with"):
         build("SAC", None).learn(10, callback=Consolidate())
-    her = DQN("MultiInputPolicy", BitFlippingEnv(4), replay_buffer_class=HerReplayBuffer)
+    her = DQN("MultiInputPolicy", BitFlippingEnv(4), buffer_size=100, replay_buffer_class=HerReplayBuffer)
     with pytest.raises(TypeError, match="goal relabelling"):
         her.learn(10, callback=Consolidate())
 
