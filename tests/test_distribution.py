@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from crystalrl import __version__
 from tools.environments import ROOT, Environment, build
@@ -195,6 +196,21 @@ def test_the_extra_theory_shows_a_law_and_checks_claims(extended: Environment) -
     assert "Consolidation every 200 environment steps" in expect(extended, "theory show --slots 2000 --plot law.svg")
     assert (extended.home / "law.svg").read_text().startswith("<?xml")
     assert "claims of the paper" in expect(extended, "theory claims --verdict false")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", PYTHONS)
+def test_what_is_developed_with_has_wheels_for_every_supported_python(version: str, tmp_path: Path) -> None:
+    """`make setup` compiles nothing. torch is left out, because wheels of its CPU build are not on PyPI."""
+    asked = [Requirement(line) for extra in PROJECT["optional-dependencies"].values() for line in extra]
+    marked = [one for one in asked if one.marker and not one.marker.evaluate({"python_version": version})]
+    absent = {"torch", *(one.name for one in marked)}
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    (tmp_path / "pins.txt").write_text("\n".join(line for line in lines if line.partition("==")[0] not in absent))
+    options = ["--only-binary", ":all:", "--python-version", version, "--target", str(tmp_path / "none")]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--no-deps"]
+    done = subprocess.run([*command, *options, "-r", str(tmp_path / "pins.txt")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def interpreters() -> dict[str, str]:
