@@ -31,6 +31,7 @@ CROSSING = {
     "memory/test_vector_environments.py": "from the steps of an environment to the batches of a memory",
     "study/test_ladders.py": "every row of the built-in ladders with its real environments",
     "suites/test_published.py": "published benchmarks whose environments fail, and runs that are killed",
+    "study/test_holm.py": "Holm's correction gives the digits of statsmodels",
     "study/test_learning.py": "runs of every design learn a task, and forget as expected",
     "study/test_baselines.py": "the rows of the study of baselines run, with equal numbers of trials",
     "report/test_side_by_side.py": "several studies on one page, in Chromium",

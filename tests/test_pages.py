@@ -62,12 +62,20 @@ def test_only_the_named_benchmarks_are_rendered(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("study", "page"), [("default", "default.md"), ("nav-evidence", "nav-evidence.md"), ("minatar-5", "minatar-5.md")]
+    ("study", "page"),
+    [
+        ("default", "default.md"),
+        ("nav-evidence", "nav-evidence.md"),
+        ("minatar-5", "minatar-5.md"),
+        ("baselines", "baselines.md"),
+    ],
 )
 def test_the_evidence_is_what_the_stored_results_say(
     study: str, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "results" / study, f"results/{study}")
+    Path("docs").mkdir()
+    shutil.copy(DOCS / page, f"docs/{page}")  # of a page with marks, only what is between them is written
     main(["report", f"results/{study}", "--docs", f"docs/{page}"])
     assert Path("docs", page).read_text() == (DOCS / page).read_text()
