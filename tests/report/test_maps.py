@@ -62,7 +62,16 @@ def test_a_click_shows_an_observation_of_few_numbers(one: Inspected) -> None:
     np.testing.assert_allclose(shown, stored, rtol=5e-3)
     assert "observation" not in chart.colours  # nor under the pointer: it would be long
     wide = {f"v{k}": held["v0"] for k in range(maps.NUMBERS + 1)}
-    assert maps.observations(wide) == maps.observations({"c": held["c"]}) == {}
+    assert maps.shown("observation", "v", wide) == maps.shown("observation", "v", {"c": held["c"]}) == {}
+
+
+def test_a_click_shows_the_action(one: Inspected) -> None:
+    held, _ = maps.last_contents(one)
+    (chart,), _ = maps.maps(one, quick=True)
+    assert chart.data["action"].tolist() == [f"{action:g}" for action in held["a0"].tolist()]
+    assert set(held["a0"].tolist()) <= set(range(5))
+    older = replace(one, contents={name: column for name, column in one.contents.items() if name != "a0"})
+    assert "action" not in maps.maps(older, quick=True)[0][0].data
 
 
 def test_pca_keeps_distances_in_the_plane() -> None:

@@ -8,7 +8,7 @@ import torch
 
 from crystalrl import CrystalMemory, Transition
 from crystalrl.study.contents import Contents
-from crystalrl.study.details import WIDEST, arrival, states, vectors
+from crystalrl.study.details import WIDEST, actions, arrival, states, vectors
 from crystalrl.study.execution import execute
 from crystalrl.study.plan import plan
 from crystalrl.study.run import Consolidated, Event
@@ -65,6 +65,7 @@ def test_contents_at_the_end_of_every_task_are_stored_with_their_observations(ra
         np.testing.assert_array_equal(stored["reward"][mine], event.experiences[0]["reward"])
         found = np.stack([stored[f"v{k}"][mine] for k in range(event.experiences[0]["obs"].shape[1])], 1)
         np.testing.assert_array_equal(found, event.experiences[0]["obs"])
+        np.testing.assert_array_equal(stored["a0"][mine], event.experiences[0]["action"])
 
 
 def test_memories_without_phases_store_no_details(tmp_path: Path) -> None:
@@ -87,6 +88,13 @@ def test_the_number_of_an_experience_tells_when_it_arrived() -> None:
     stages = list(group.lanes[0].stages)
     numbers = np.array([0, 79, 80, 239, 240, 999])
     assert arrival(group, 0, numbers).tolist() == [stages[0], stages[0], stages[1], *[stages[2]] * 3]
+
+
+def test_actions_are_stored_discrete_and_with_several_numbers() -> None:
+    assert actions(torch.tensor([3, 0]))["a0"].tolist() == [3, 0]
+    box = actions(torch.tensor([[0.5, -1.0], [0.25, 2.0]]))
+    assert {name: column.tolist() for name, column in box.items()} == {"a0": [0.5, 0.25], "a1": [-1.0, 2.0]}
+    assert actions(torch.zeros(2, WIDEST + 1)) == {}
 
 
 def test_a_state_has_the_value_that_the_agent_gave_and_none_without_an_agent() -> None:

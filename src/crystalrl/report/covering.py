@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crystalrl.report.maps import last_contents, vectors
+from crystalrl.report.maps import last_contents, numbered, vectors
 from crystalrl.report.text import Grid, Noted, number
 from crystalrl.study.details import WIDEST
 from crystalrl.study.inspection import Inspected
@@ -166,7 +166,7 @@ def _units(one: Inspected, held: Columns, points: NDArray[np.float64], unit: str
     said = ["Distances are Euclidean, " + (ONE if unit == SCALED else f"in {RAW}") + ".", ACTIONS]
     if len(points) < one.stored:
         said.append(f"They are of {len(points):,} of {one.stored:,} experiences, evenly spaced over the slots.")
-    if sum(name[:1] == "v" and name[1:].isdigit() for name in held) >= WIDEST:
+    if len(numbered("v", held)) >= WIDEST:
         said.append(f"Of observations with more than {WIDEST} numbers, they are estimates from {WIDEST} projections.")
     return " ".join(said)
 

@@ -27,7 +27,7 @@ MOST = 2000
 FRAMES = 300
 """Experiences on a map whose observation can be seen as a frame; every further one would make the page larger."""
 NUMBERS = 16
-"""Numbers of an observation that are shown with an experience; of longer ones, none."""
+"""Numbers of an observation or action that are shown with an experience; of longer ones, none."""
 COLOURS = ("phase", "task", "c", "interference", "change of c", "melting", "utility", "TD error", "reward", "age")
 AXES = {"PCA": "principal component", "t-SNE": "t-SNE", "UMAP": "UMAP"}
 """What the axes of each map are called, before their number. Only PCA has a unit: standard deviations."""
@@ -46,7 +46,7 @@ def last_contents(one: Inspected) -> tuple[dict[str, NDArray[Any]], NDArray[np.i
 
 def vectors(held: Columns, scaled: bool = True) -> NDArray[np.float64]:
     """Observations [n, D]; numbers that never change are left out. scaled: every number in its standard deviations."""
-    names = [name for name in held if name[:1] == "v" and name[1:].isdigit()]
+    names = numbered("v", held)
     found = np.stack([held[name].astype(float) for name in names], axis=1) if names else np.empty((len(held["c"]), 0))
     spread = found.std(axis=0)
     kept = np.isfinite(spread) & (spread > 0)
@@ -119,7 +119,8 @@ def _map(one: Inspected, held: Columns, at: NDArray[np.int64], method: str, plac
     }
     known = "episode_return" in held and bool(np.isfinite(held["episode_return"].astype(float)).any())
     data |= {RETURN: held["episode_return"].astype(float)} if known else {}
-    data |= observations(held) if one.frames is None else {}
+    data |= shown("observation", "v", held) if one.frames is None else {}
+    data |= shown("action", "a", held)
     part = "" if len(at) >= one.stored else f"{len(at):,} of {one.stored:,} experiences, evenly spaced over the slots. "
     about = (
         f"{part}Similar observations lie close together. {silhouettes(places, data)}Contradicted experiences have a "
@@ -135,13 +136,20 @@ def _map(one: Inspected, held: Columns, at: NDArray[np.int64], method: str, plac
     )  # fmt: skip
 
 
-def observations(held: Columns) -> dict[str, NDArray[Any]]:
-    """The observations as a column of text; none if they are long, as what is stored of very long ones is projected."""
-    names = [name for name in held if name[:1] == "v" and name[1:].isdigit()]
+def shown(what: str, letter: str, held: Columns) -> dict[str, NDArray[Any]]:
+    """The numbered columns of a letter as one column of text; none if they are many, as what is stored of very long
+    observations is projected, and none where they were not recorded.
+    """
+    names = numbered(letter, held)
     if not 0 < len(names) <= NUMBERS:
         return {}
-    numbers = np.stack([held[name] for name in names], axis=1)
-    return {"observation": np.array([", ".join(f"{value:.3g}" for value in line) for line in numbers], object)}
+    lines = np.stack([held[name] for name in names], axis=1)
+    return {what: np.array([", ".join(f"{value:.3g}" for value in line) for line in lines], object)}
+
+
+def numbered(letter: str, held: Columns) -> list[str]:
+    """Names such as v0, v1, …"""
+    return [name for name in held if name[:1] == letter and name[1:].isdigit()]
 
 
 def drifts(params: CrystalParams, held: Columns) -> NDArray[np.float64]:

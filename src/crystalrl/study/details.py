@@ -53,20 +53,29 @@ def states(found: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     values = {name: found[name].cpu().numpy() for name in names} | {"slot": found["index"].cpu().numpy()}
     value = found["value"].cpu().numpy() if "value" in found else np.full(len(values["c"]), np.nan, np.float32)
     returns = {name: found[name] for name in ("episode_return",) if name in found}
-    return {**values, "value": value, **returns, **vectors(found["obs"])}
+    return {**values, "value": value, **returns, **vectors(found["obs"]), **actions(found["action"])}
 
 
 def vectors(obs: Any) -> dict[str, NDArray[np.float32]]:
     """Observations [n, …], or several by key, as columns; more than `WIDEST` numbers are projected at random, always in
     the same way.
     """
-    given = list(obs.values()) if isinstance(obs, Mapping) else [obs]
-    arrays = [np.asarray(each.cpu() if hasattr(each, "cpu") else each, np.float32) for each in given]
-    flat = np.concatenate([array.reshape(len(array), -1) for array in arrays], axis=1)
+    flat = np.concatenate([_flat(each) for each in (obs.values() if isinstance(obs, Mapping) else [obs])], axis=1)
     if flat.shape[1] > WIDEST:
         matrix = np.random.default_rng(0).standard_normal((flat.shape[1], WIDEST)) / np.sqrt(WIDEST)
         flat = (flat @ matrix.astype(np.float32)).astype(np.float32)
     return {f"v{place}": flat[:, place] for place in range(flat.shape[1])}
+
+
+def actions(action: Any) -> dict[str, NDArray[np.float32]]:
+    """Actions [n] or [n, A] as columns; none if they have more than `WIDEST` numbers."""
+    flat = _flat(action)
+    return {f"a{place}": flat[:, place] for place in range(flat.shape[1])} if flat.shape[1] <= WIDEST else {}
+
+
+def _flat(values: Any) -> NDArray[np.float32]:
+    array = np.asarray(values.cpu() if hasattr(values, "cpu") else values, np.float32)
+    return array.reshape(len(array), -1)
 
 
 def arrival(group: Group, lane: int, number: NDArray[Any]) -> NDArray[np.int64]:
