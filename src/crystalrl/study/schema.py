@@ -24,7 +24,8 @@ DETAILS = {
 """Tables about the memory of the first seed of every cell, if it has phases: c in ten bins by phase at every
 consolidation; the state of some slots at every consolidation (arrived: the task during which the experience arrived);
 and some of the contents at the end of every task, with the observation (or, if it is long, a random projection of it)
-as v0, v1, … and the action as a0, a1, … value: the largest of the anchored outputs, NaN if they are a policy. episode_return: the sum of the
-rewards of the episode that the experience is from, undiscounted, NaN if it had not ended; older results lack it.
+as v0, v1, … and the action as a0, a1, … value: the largest of the anchored outputs, NaN if they are a policy.
+episode_return: the sum of the rewards of the episode that the experience is from, undiscounted, NaN if it had not
+ended. Older results lack the last and the action.
 """
 ALL = {**DETAILS, **TABLES}
