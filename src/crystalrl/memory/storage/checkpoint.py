@@ -162,7 +162,10 @@ def _verified(source: Path, file: IO[bytes]) -> tuple[dict[str, Any], dict[str, 
     if kept != digest:
         raise CheckpointError(f"{source}: damaged (the checksum does not match its contents)")
     try:
-        with torch.device("cpu"), safe_open(source, framework="pt") as opened:  # old safetensors read to the default one
+        with (
+            torch.device("cpu"),
+            safe_open(source, framework="pt") as opened,
+        ):  # old safetensors read to the default one
             metadata = opened.metadata() or {}
             if metadata.get("crystalrl") != str(VERSION):
                 raise CheckpointError(f"wanted format {VERSION}, got {metadata.get('crystalrl')}")
