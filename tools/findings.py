@@ -171,8 +171,8 @@ def price() -> str:
         "sample and update with anchors, 10⁶ slots": f"{faster:.1f} × as fast as cpprb’s prioritized replay",
         "a step of SAC with 10⁵ slots on a GPU, with anchors": f"{100 * over:+.1f} % over prioritized replay",
         "a consolidation of 10⁶ slots, one CPU thread": f"{whole['seconds']:.1f} s",
-        "the same with an index built and queried anew": f"{whole['peer_seconds']:.0f} s",
-        "bytes per experience, beside the experience itself": f"{held['ledger'] + held['lists']:.0f}, and its anchors",
+        "the same with an index rebuilt and queried": f"{whole['peer_seconds']:.0f} s",
+        "bytes added to each experience": f"{held['ledger'] + held['lists']:.0f}, and its anchors",
     }
     return markdown(["what", "measured"], lines.items())
 

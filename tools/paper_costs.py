@@ -84,7 +84,9 @@ def added(printed: float, step: float) -> Cost:
     """All bytes beside the experiences themselves, of 10⁶ slots."""
     stored, file = load("consolidation")
     megabytes = stored["speed 1000000"]["bytes"]  # bytes per slot are MB per 10⁶ slots
-    differs = "all that is held beside the experiences: c, counters, utilities, neighbour lists, copies of vectors"
+    differs = (
+        "all that is held in addition to the experiences: c, counters, utilities, neighbour lists, copies of vectors"
+    )
     return Cost(f"{megabytes:.0f} MB", of_number(printed, step, megabytes), differs, file)
 
 
